@@ -1,0 +1,39 @@
+package openai
+
+import "encoding/json"
+
+// ContainerRequest is the body of POST /v1/containers.
+type ContainerRequest struct {
+	Name          string          `json:"name"`
+	ExpiresAfter  *ExpiresAfter   `json:"expires_after"`
+	FileIDs       []string        `json:"file_ids"`
+	MemoryLimit   *string         `json:"memory_limit"`
+	NetworkPolicy *NetworkPolicy  `json:"network_policy"`
+	Skills        json.RawMessage `json:"skills"`
+}
+
+// Container is the container object. Times are Unix seconds.
+type Container struct {
+	ID            string         `json:"id"`
+	Object        string         `json:"object"` // "container"
+	CreatedAt     int64          `json:"created_at"`
+	Status        string         `json:"status"` // active | expired | deleted | lost
+	Name          string         `json:"name"`
+	LastActiveAt  int64          `json:"last_active_at"`
+	ExpiresAfter  *ExpiresAfter  `json:"expires_after"`
+	MemoryLimit   *string        `json:"memory_limit"`
+	NetworkPolicy *NetworkPolicy `json:"network_policy"`
+	ExpiresAt     int64          `json:"expires_at"`    // an extension of the Hadrian seed
+	IdleTTLSecs   int64          `json:"idle_ttl_secs"` // an extension of the Hadrian seed
+}
+
+// ContainerFile is a file of a container's workspace.
+type ContainerFile struct {
+	ID          string `json:"id"`
+	Object      string `json:"object"` // "container.file"
+	Bytes       int64  `json:"bytes"`
+	ContainerID string `json:"container_id"`
+	CreatedAt   int64  `json:"created_at"`
+	Path        string `json:"path"`   // absolute, under /mnt/data
+	Source      string `json:"source"` // "user" | "assistant"
+}

@@ -1,0 +1,42 @@
+# A bare `make` lists the targets. `make check` is exactly what CI runs.
+SHELL   := bash
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X github.com/hardshell-dev/hardshell/internal/cli.version=$(VERSION)
+FUZZTIME ?= 60s
+export CGO_ENABLED = 0
+
+.PHONY: help build test check guards race fuzz e2e bench dist clean
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## one static binary: bin/hardshell
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/hardshell ./cmd/hardshell
+
+test: ## the everyday loop, under two minutes
+	$(GO) test ./...
+
+guards: ## format, vet, staticcheck, floors, file length, cgo off
+	tools/check/guards
+
+check: ## everything CI runs: guards, suites as root and as an ordinary user, e2e, a part of race and fuzz
+	tools/check/all
+
+race: ## every suite under the race detector
+	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./...
+
+fuzz: ## every fuzz target for FUZZTIME each (60s)
+	tools/check/fuzz $(FUZZTIME)
+
+e2e: build ## the official SDKs against the built binary
+	tools/check/e2e
+
+bench: build ## every benchmark: a table each (BENCH_FLAGS=-json for objects)
+	tools/check/bench $(BENCH_FLAGS)
+
+dist: ## release archives for every platform that builds, with SHA256SUMS
+	tools/check/dist '$(LDFLAGS)'
+
+clean: ## remove what was built
+	rm -rf bin dist e2e/npm/node_modules

@@ -1,0 +1,180 @@
+// Package cli is the program as a person meets it: the commands, what they print, and their exit codes.
+//
+// It decides nothing about shells, models or storage: assemble.go alone puts the rooms together, the commands use what
+// it made, and `ask` uses the same HTTP API as everybody else. What holds: stdout carries what was asked for and
+// nothing more, stderr everything that is said about it; an error is one line that says what and why, and a "try:" line
+// where one helps; exit code 0 done, 1 not done, 2 wrong usage, 130 and 143 ended by SIGINT and SIGTERM.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/config"
+)
+
+// Streams are the program's standard streams.
+type Streams struct {
+	In  io.Reader
+	Out io.Writer
+	Err io.Writer
+}
+
+// Signal is the cause of a context that a signal ended.
+type Signal struct{ Number syscall.Signal }
+
+// Error names the signal.
+func (s Signal) Error() string { return "ended by signal: " + s.Number.String() }
+
+// The exit codes with a meaning of their own.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+	exitRun    = 125 // `run` itself failed, not its command
+)
+
+// exitCode is an error that has already been told: it only sets the code.
+type exitCode int
+
+func (e exitCode) Error() string { return fmt.Sprintf("exit %d", int(e)) }
+
+// program is what every command is given.
+type program struct {
+	Streams
+	environ []string
+	root    *commands
+	model   *kong.Application
+}
+
+// getenv returns a variable of the environment that Main was given; the last one wins, as in a shell.
+func (p *program) getenv(name string) string {
+	for i := len(p.environ) - 1; i >= 0; i-- {
+		if value, ok := strings.CutPrefix(p.environ[i], name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// globals are the flags that more than one command has.
+type globals struct {
+	Config string `placeholder:"FILE" help:"Configuration file (default: $HARDSHELL_CONFIG, else hardshell.toml in the user's configuration folder or in /etc/hardshell, if there is one)."`
+	Data   string `placeholder:"DIR" help:"Data folder (default: $HARDSHELL_DATA, else $XDG_DATA_HOME/hardshell, else /var/lib/hardshell for root and ~/.local/share/hardshell for others)."`
+}
+
+// load reads the configuration that the flags point at.
+func (p *program) load(g globals) (*config.Loaded, error) {
+	loaded, err := config.Load(config.Source{Path: g.Config, Environ: p.environ, UID: os.Getuid()})
+	if err != nil {
+		return nil, err
+	}
+	if g.Data != "" {
+		loaded.Config.Storage.Data = g.Data
+	}
+	return loaded, nil
+}
+
+type commands struct {
+	Serve      serveCommand      `cmd:"" help:"Serve the API: any model, with a shell."`
+	Ask        askCommand        `cmd:"" help:"Ask a model that has a shell, once."`
+	Run        runCommand        `cmd:"" help:"Run a command in a sandbox on this machine."`
+	Doctor     doctorCommand     `cmd:"" help:"Say what this machine can isolate, and what would make it stronger."`
+	Key        keyCommand        `cmd:"" help:"Create, list and revoke API keys."`
+	ConfigCmd  configCommand     `cmd:"" name:"config" help:"Check the configuration, and list every key."`
+	Version    versionCommand    `cmd:"" help:"Print the version."`
+	Completion completionCommand `cmd:"" help:"Print a completion script."`
+}
+
+const description = `Any model, a real shell, and you decide what it may touch.
+
+Start with:  hardshell ask --model scripted '$ ls -la'`
+
+// halt carries an exit code out of kong, which calls its Exit in the middle of parsing (for --help).
+type halt int
+
+// Main runs one command line and returns the exit code.
+func Main(ctx context.Context, args []string, streams Streams, environ []string) (code int) {
+	p := &program{Streams: streams, environ: environ, root: &commands{}}
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case halt:
+			code = int(r)
+		default:
+			panic(r)
+		}
+	}()
+	parser, err := kong.New(p.root,
+		kong.Name("hardshell"), kong.Description(description),
+		kong.Writers(streams.Out, streams.Err),
+		kong.Exit(func(code int) { panic(halt(code)) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(p))
+	if err != nil {
+		return p.fail(ctx, fmt.Errorf("read the command table: %w", err))
+	}
+	p.model = parser.Model
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	parsed, err := parser.Parse(args)
+	if err != nil {
+		return p.usage(err)
+	}
+	if err := parsed.Run(); err != nil {
+		return p.fail(ctx, err)
+	}
+	return exitDone
+}
+
+// usage tells what is wrong with a command line.
+func (p *program) usage(err error) int {
+	at := "hardshell"
+	var parse *kong.ParseError
+	if errors.As(err, &parse) && parse.Context != nil {
+		if node := parse.Context.Selected(); node != nil {
+			at = node.FullPath()
+		}
+	}
+	fmt.Fprintf(p.Err, "hardshell: %v\ntry: %s --help\n", err, at)
+	return exitUsage
+}
+
+// usageError is a command line that kong cannot see is wrong.
+type usageError struct{ error }
+
+// fail tells an error and returns its exit code.
+func (p *program) fail(ctx context.Context, err error) int {
+	var code exitCode
+	if errors.As(err, &code) {
+		return int(code)
+	}
+	var signal Signal
+	if errors.As(context.Cause(ctx), &signal) {
+		fmt.Fprintf(p.Err, "hardshell: %v\n", signal)
+		return 128 + int(signal.Number)
+	}
+	p.tell(err)
+	var usage usageError
+	if errors.As(err, &usage) {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// tell writes an error and its try line. The operator reads it, so the cause is shown.
+func (p *program) tell(err error) {
+	fmt.Fprintf(p.Err, "hardshell: %s\n", strings.TrimRight(err.Error(), "\n"))
+	if f, ok := fault.As(err); ok && f.Try != "" {
+		fmt.Fprintf(p.Err, "try: %s\n", f.Try)
+	}
+}

@@ -1,0 +1,167 @@
+// Package config is the program's one configuration: a struct whose field comments are its reference, read from
+// hardshell.toml and from HARDSHELL_SECTION__KEY variables.
+//
+// It decides nothing and starts nothing. What holds: without a file and without a variable every value works; a key
+// that is not in the struct is an error with its place and a suggestion, never ignored; a variable wins over the file,
+// the file over the default; a [Secret] cannot be printed. The file is taken from where its owner put it (--config,
+// HARDSHELL_CONFIG, the user's configuration folder, /etc), never from the working directory: a workspace that an
+// agent writes must not configure its own sandbox.
+package config
+
+// Config is the whole of it. Keys that Hadrian documents keep their names and meaning.
+type Config struct {
+	Server    Server              `toml:"server"`
+	Storage   Storage             `toml:"storage"`
+	Features  Features            `toml:"features"`
+	Providers map[string]Provider `toml:"providers"`
+	Models    Models              `toml:"models"`
+	Log       Log                 `toml:"log"`
+}
+
+// Server is where the API listens and whom it answers.
+type Server struct {
+	// Listen is the address and port of the API. Port 0 takes a free one.
+	Listen string `toml:"listen"`
+	// AllowedHosts are further names under which clients may address the server (the Host header), beside loopback
+	// and the listening address. Everything else is refused, so that a web page cannot reach the API by rebinding.
+	AllowedHosts []string `toml:"allowed_hosts"`
+	// MaxBodyBytes bounds a JSON request body. Beyond it a request is answered 413.
+	MaxBodyBytes int64 `toml:"max_body_bytes"`
+	// AllowPublic lets the server listen on an address that is not loopback without TLS. Keys then travel readable.
+	AllowPublic bool `toml:"allow_public"`
+	TLS         TLS  `toml:"tls"`
+}
+
+// TLS names the server's certificate. Both or neither.
+type TLS struct {
+	// Cert is the path of the certificate chain, PEM.
+	Cert string `toml:"cert"`
+	// Key is the path of its private key, PEM.
+	Key string `toml:"key"`
+}
+
+// Storage is where things are kept.
+type Storage struct {
+	// Data is the data folder: database, workspaces, admin.key. Empty means HARDSHELL_DATA, else
+	// XDG_DATA_HOME/hardshell, else /var/lib/hardshell for root and ~/.local/share/hardshell for everybody else.
+	Data string `toml:"data"`
+}
+
+// Features are the parts of the product.
+type Features struct {
+	Shell       Shell       `toml:"shell"`
+	ServerTools ServerTools `toml:"server_tools"`
+	Containers  Containers  `toml:"containers"`
+	Responses   Responses   `toml:"responses"`
+}
+
+// Shell says who runs shell calls.
+type Shell struct {
+	// Type is the runtime of hosted shells: jail (Linux namespaces, Landlock and seccomp on this machine) or none.
+	Type string `toml:"type"`
+	// DefaultEnvironment is what a shell tool without an environment means: container_auto (hosted here) or local
+	// (the client runs the calls).
+	DefaultEnvironment string `toml:"default_environment"`
+}
+
+// ServerTools bounds the tools that the server runs.
+type ServerTools struct {
+	// MaxIterations is how many times a model may be asked for one response. On the last its tools are taken away.
+	MaxIterations int         `toml:"max_iterations"`
+	ShellLimits   ShellLimits `toml:"shell_limits"`
+}
+
+// ShellLimits bounds every hosted command. A request may ask for less, never for more.
+type ShellLimits struct {
+	// CommandTimeoutSecs is how long a command may run, and the limit of a command that asks for none.
+	CommandTimeoutSecs int `toml:"command_timeout_secs"`
+	// MaxOutputChars is how many characters of a stream the model sees, head and tail, unless the call asks for less.
+	MaxOutputChars int `toml:"max_output_chars"`
+	// DefaultMemLimitMB is the memory of a container that asks for none. 0 sets no limit.
+	DefaultMemLimitMB int `toml:"default_mem_limit_mb"`
+	// MaxMemLimitMB is the most memory that a request may ask for. 0 sets no ceiling.
+	MaxMemLimitMB int `toml:"max_mem_limit_mb"`
+	// EnvironmentDescription is told to the model with the shell tool: what is installed, what is expected.
+	EnvironmentDescription string `toml:"environment_description"`
+}
+
+// Containers is the life of a container.
+type Containers struct {
+	// DefaultIdleTTLSecs is how long an idle container lives when a request does not say.
+	DefaultIdleTTLSecs int `toml:"default_idle_ttl_secs"`
+	// MaxIdleTTLSecs is the longest idle life that a request may ask for.
+	MaxIdleTTLSecs int `toml:"max_idle_ttl_secs"`
+}
+
+// Responses is what is kept of a response.
+type Responses struct {
+	// RetentionSecs is how long a finished response stays readable. 0 keeps it for ever.
+	RetentionSecs int `toml:"retention_secs"`
+}
+
+// Provider is one upstream of models, under the name that stands before the slash of "provider/model".
+type Provider struct {
+	// Type is the dialect: chat (any Chat Completions server) or scripted (built in, no model at all).
+	Type string `toml:"type"`
+	// BaseURL is the root of the API, with its version: https://api.openai.com/v1.
+	BaseURL string `toml:"base_url"`
+	// APIKey is sent as a bearer token. Write env:NAME or file:PATH.
+	APIKey Secret `toml:"api_key"`
+	// Models are the models to offer. Empty asks the provider for its list.
+	Models []string `toml:"models"`
+	// Headers are sent with every request. Values may be env:NAME or file:PATH.
+	Headers map[string]Secret `toml:"headers"`
+	// MaxTokensField is the name of the output limit: max_completion_tokens or max_tokens. Empty means what the
+	// provider's host is known to take.
+	MaxTokensField string `toml:"max_tokens_field"`
+
+	// Origin says where an automatically found provider came from; empty for a configured one.
+	Origin string `toml:"-"`
+}
+
+// Models is how names of models are read.
+type Models struct {
+	// Default is the model of `ask` without --model, and of a request that names "default".
+	Default string `toml:"default"`
+	// Aliases are short names: fast = "openai/gpt-5-mini".
+	Aliases map[string]string `toml:"aliases"`
+}
+
+// Log is what the server tells its operator, on stderr.
+type Log struct {
+	// Level is the least level that is written: debug, info, warn or error.
+	Level string `toml:"level"`
+	// Format is auto (text on a terminal, JSON elsewhere), text or json.
+	Format string `toml:"format"`
+}
+
+// Default returns the configuration of a machine that has none.
+func Default() Config {
+	return Config{
+		Server: Server{Listen: "127.0.0.1:7070", AllowedHosts: []string{}, MaxBodyBytes: 32 << 20},
+		Features: Features{
+			Shell: Shell{Type: ShellJail, DefaultEnvironment: EnvironmentAuto},
+			ServerTools: ServerTools{MaxIterations: 10,
+				ShellLimits: ShellLimits{CommandTimeoutSecs: 300, MaxOutputChars: 8000}},
+			Containers: Containers{DefaultIdleTTLSecs: 20 * 60, MaxIdleTTLSecs: 60 * 24 * 3600},
+			Responses:  Responses{RetentionSecs: 30 * 24 * 3600},
+		},
+		Providers: map[string]Provider{},
+		Models:    Models{Aliases: map[string]string{}},
+		Log:       Log{Level: "info", Format: "auto"},
+	}
+}
+
+// The values of features.shell.type and features.shell.default_environment that this version serves.
+const (
+	ShellJail        = "jail"
+	ShellNone        = "none"
+	EnvironmentAuto  = "container_auto"
+	EnvironmentLocal = "local"
+)
+
+// The values of providers.NAME.type that this version serves.
+const (
+	ProviderChat     = "chat"
+	ProviderScripted = "scripted"
+)

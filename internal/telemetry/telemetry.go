@@ -1,0 +1,79 @@
+// Package telemetry sets up what the program tells its operator: one slog logger, on stderr.
+//
+// It holds no metrics and no traces yet, and no logger of its own: whoever needs one is given it. What holds: an
+// attribute whose name says that it is a secret, and a text that looks like a key, are never written.
+package telemetry
+
+import (
+	"io"
+	"log/slog"
+	"regexp"
+	"strings"
+
+	"github.com/hardshell-dev/hardshell/fault"
+)
+
+// Options choose level and form. The zero value is text from level info.
+type Options struct {
+	Level    string // debug | info | warn | error; empty = info
+	Format   string // auto | text | json; empty = auto
+	Terminal bool   // what auto means: text on a terminal, JSON elsewhere
+}
+
+// New makes a logger that writes to w.
+func New(w io.Writer, o Options) (*slog.Logger, error) {
+	var level slog.Level
+	if o.Level != "" {
+		if err := level.UnmarshalText([]byte(o.Level)); err != nil {
+			return nil, fault.New(fault.Invalid, "log level %q is not known", o.Level).WithTry("debug, info, warn or error")
+		}
+	}
+	handler := &slog.HandlerOptions{Level: level, ReplaceAttr: redact}
+	switch o.Format {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, handler)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, handler)), nil
+	case "", "auto":
+		if o.Terminal {
+			return slog.New(slog.NewTextHandler(w, handler)), nil
+		}
+		return slog.New(slog.NewJSONHandler(w, handler)), nil
+	}
+	return nil, fault.New(fault.Invalid, "log format %q is not known", o.Format).WithTry("auto, text or json")
+}
+
+// Discard returns a logger that writes nothing.
+func Discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// masked stands where a secret stood.
+const masked = "•••"
+
+// secretNames are parts of attribute names whose value is a secret whatever it looks like.
+var secretNames = []string{"authorization", "api_key", "apikey", "password", "secret", "token", "cookie"}
+
+// keyLike matches the keys that this program and its usual upstreams mint: hsk_…, sk-…, and bearer headers.
+var keyLike = regexp.MustCompile(`\bhsk_[A-Za-z0-9_-]{6,}|\bsk-[A-Za-z0-9_-]{8,}|(?i:\bbearer\s+)[A-Za-z0-9._~+/=-]{6,}`)
+
+// redact masks secrets in one attribute. Counts such as input_tokens are numbers and pass.
+func redact(_ []string, a slog.Attr) slog.Attr {
+	a.Value = a.Value.Resolve()
+	switch a.Value.Kind() {
+	case slog.KindString:
+		name := strings.ToLower(a.Key)
+		for _, part := range secretNames {
+			if strings.Contains(name, part) && a.Value.String() != "" {
+				return slog.String(a.Key, masked)
+			}
+		}
+		return slog.String(a.Key, Redact(a.Value.String()))
+	case slog.KindAny:
+		if err, ok := a.Value.Any().(error); ok {
+			return slog.String(a.Key, Redact(err.Error()))
+		}
+	}
+	return a
+}
+
+// Redact masks what looks like a key in a text.
+func Redact(text string) string { return keyLike.ReplaceAllString(text, masked) }

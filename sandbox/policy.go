@@ -1,0 +1,97 @@
+package sandbox
+
+import (
+	"time"
+
+	"github.com/hardshell-dev/hardshell/fault"
+)
+
+// Mode is what a box may write.
+type Mode int
+
+// The modes. The zero value is the tightest.
+const (
+	ReadOnly         Mode = iota // reads what the policy shows, writes nothing but scratch
+	WorkspaceWrite               // writes the workspace and the named roots
+	DangerFullAccess             // no restriction at all
+	ExternalSandbox              // no restriction of ours: somebody else confines us
+)
+
+var modeNames = [...]string{"read-only", "workspace-write", "danger-full-access", "external-sandbox"}
+
+// String returns the mode's name as it is written in configuration.
+func (m Mode) String() string {
+	if m < 0 || int(m) >= len(modeNames) {
+		return "unknown"
+	}
+	return modeNames[m]
+}
+
+// ParseMode reads a mode's name.
+func ParseMode(s string) (Mode, error) {
+	for i, n := range modeNames {
+		if n == s {
+			return Mode(i), nil
+		}
+	}
+	return 0, fault.New(fault.Invalid, "%q is not a sandbox mode", s).
+		WithTry("one of read-only, workspace-write, danger-full-access, external-sandbox")
+}
+
+// Network is what a box may reach.
+type Network int
+
+// The networks. The zero value is the tightest.
+const (
+	NetworkOff  Network = iota // a loopback interface of its own and nothing else
+	NetworkFull                // the host's network
+)
+
+// String returns "off" or "full".
+func (n Network) String() string {
+	if n == NetworkFull {
+		return "full"
+	}
+	return "off"
+}
+
+// Policy is what commands in a box may do.
+type Policy struct {
+	Mode          Mode
+	WritableRoots []string // host folders, beside the workspace; WorkspaceWrite only
+	Network       Network
+}
+
+// Limits bound a box as a whole; 0 asks for none.
+type Limits struct {
+	MemoryBytes int64
+	Pids        int
+}
+
+// Hosted makes a box whose root is not the host's: a skeleton with the system's programs, and three folders of its own.
+type Hosted struct {
+	Workspace string // host folder, seen as /mnt/data
+	Tmp       string // host folder, seen as /tmp
+	Home      string // host folder, seen as /home/user
+	// UID is the host uid and gid that commands run as when we are root; the three folders belong to it. 0 lets Open
+	// choose. An ordinary user's boxes always run as that user.
+	UID int
+	// ReadOnlyBinds are further host paths, seen under their own names, read-only.
+	ReadOnlyBinds []string
+}
+
+// Spec asks for a box.
+type Spec struct {
+	// Dir is the box's own state folder, absolute and 0700: control socket, jobs, report. It is made if absent.
+	Dir    string
+	Policy Policy
+	// Cwd is the host folder that a local box stands in; it is the workspace of WorkspaceWrite.
+	Cwd string
+	// Hosted is nil for a local box, which sees the host's root.
+	Hosted *Hosted
+	Limits Limits
+	// Grace is how long the resident outlives its owner; 0 is not at all.
+	Grace time.Duration
+	// Fence is the owner's: a resident refuses owners with a lower one than the highest it has seen.
+	Fence uint64
+}

@@ -1,0 +1,112 @@
+// Package process is one running command of a box, seen from the owner's side: its streams in arrival order, its
+// spool, bounded views of it, its end, and a way to kill it.
+//
+// It starts nothing and moves no bytes: the resident writes the job folder and package sandbox tells a [Job] how far
+// it has come. What holds: no byte that reached the spool is lost or shown twice to a reader, any number of readers
+// may follow from the start, nobody polls, and a character is never cut in two.
+package process
+
+import (
+	"io"
+	"strings"
+	"time"
+
+	"github.com/hardshell-dev/hardshell/fault"
+)
+
+// The streams of a job.
+const (
+	Stdout = 1
+	Stderr = 2
+)
+
+// Command is what a box is asked to run. It is run at most once per Key and Index.
+type Command struct {
+	Key     string        // ours, of [A-Za-z0-9_.-], at most 100 characters
+	Index   int           // the command's place within its call
+	Argv    []string      // argv[0] is looked up in the PATH of Env when it has no slash
+	Env     []string      // the whole environment, NAME=value; nothing is inherited
+	Dir     string        // as the command sees it
+	Stdin   io.Reader     // nil is empty
+	Timeout time.Duration // 0 is none
+}
+
+// maxArgument is the kernel's MAX_ARG_STRLEN: one argument or variable, its NUL included. Beyond it exec fails with
+// E2BIG, which reads as a missing program; we say what it is.
+const maxArgument = 128 << 10
+
+// maxKey bounds a key, which is a folder's name.
+const maxKey = 100
+
+// Validate says whether the command can be written to a job folder and handed to exec as it stands.
+func (c Command) Validate() error {
+	if !ValidKey(c.Key) {
+		return fault.New(fault.Invalid, "a job key is 1 to %d characters of A-Z a-z 0-9 _ . -", maxKey)
+	}
+	if c.Index < 0 {
+		return fault.New(fault.Invalid, "a command's index is not negative")
+	}
+	if len(c.Argv) == 0 || c.Argv[0] == "" {
+		return fault.New(fault.Invalid, "the command is empty")
+	}
+	for i, arg := range c.Argv {
+		if strings.IndexByte(arg, 0) >= 0 {
+			return fault.New(fault.Invalid, "argument %d holds a NUL byte", i)
+		}
+		if len(arg) >= maxArgument {
+			return fault.New(fault.TooLarge, "argument %d has %d bytes; the kernel takes %d", i, len(arg), maxArgument-1)
+		}
+	}
+	for _, entry := range c.Env {
+		name, _, ok := strings.Cut(entry, "=")
+		if !ok || name == "" || strings.IndexByte(entry, 0) >= 0 {
+			return fault.New(fault.Invalid, "an environment entry is NAME=value without NUL")
+		}
+		if len(entry) >= maxArgument {
+			return fault.New(fault.TooLarge, "the variable %s has %d bytes; the kernel takes %d", name, len(entry), maxArgument-1)
+		}
+	}
+	if strings.IndexByte(c.Dir, 0) >= 0 {
+		return fault.New(fault.Invalid, "the working directory holds a NUL byte")
+	}
+	if c.Timeout < 0 {
+		return fault.New(fault.Invalid, "a time-out is not negative")
+	}
+	return nil
+}
+
+// ValidKey says whether key may name a job folder: 1 to 100 characters of A-Z a-z 0-9 _ . -, and neither "." nor "..".
+func ValidKey(key string) bool {
+	if key == "" || len(key) > maxKey || key == "." || key == ".." {
+		return false
+	}
+	for i := range len(key) {
+		switch c := key[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_', c == '.', c == '-':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// Exit is how a command ended. A time-out has Code 124 and TimedOut, so a program that exits 124 itself is told
+// apart; death by signal n has Code 128+n and the signal's name.
+type Exit struct {
+	Code        int
+	Signal      string // such as "SIGKILL"; empty when the command exited
+	TimedOut    bool
+	Cancelled   bool
+	OutOfMemory bool
+	Started     time.Time
+	Ended       time.Time
+	Stdout      int64 // bytes of the stream that belong to the call
+	Stderr      int64
+}
+
+// Chunk is a piece of one stream. Data is valid until the next step of the iteration that gave it.
+type Chunk struct {
+	Stream int   // Stdout or Stderr
+	Offset int64 // of Data's first byte in its stream
+	Data   []byte
+}

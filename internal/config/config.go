@@ -101,7 +101,8 @@ type Responses struct {
 
 // Provider is one upstream of models, under the name that stands before the slash of "provider/model".
 type Provider struct {
-	// Type is the dialect: chat (any Chat Completions server) or scripted (built in, no model at all).
+	// Type is the dialect: chat (any Chat Completions server; also when there is only a base_url) or scripted (built
+	// in, no model at all).
 	Type string `toml:"type"`
 	// BaseURL is the root of the API, with its version: https://api.openai.com/v1.
 	BaseURL string `toml:"base_url"`

@@ -1,0 +1,140 @@
+// Package store is a database, not a repository: it opens one SQLite file, migrates it room by room, and gives
+// everyone one way to write.
+//
+// It knows no noun; each room keeps its own SQL and migrations. What holds: what Write has answered with nil survives
+// a kill and a power cut (WAL, synchronous FULL); a function that fails is undone alone, though several share a
+// transaction; the file belongs to one process at a time.
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/pressly/goose/v3"
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/cleanup"
+)
+
+// Options says where the database is.
+type Options struct {
+	Path string // the database file; its folder is made when absent, and "<Path>.lock" is locked while it is open
+}
+
+// DB is an open database. It is safe for use by many goroutines.
+type DB struct {
+	path   string
+	lock   *os.File
+	write  *sql.DB // one connection, used by the writer goroutine and by migrations
+	read   *sql.DB
+	writer *writer
+}
+
+// busyTimeout bounds the wait for a lock that a backup tool or a checkpoint holds on the file.
+const busyTimeout = "busy_timeout(5000)"
+
+// Open opens the database, making it when it is absent. A file that another process, or this one, has open already is
+// refused with fault.Conflict.
+func Open(ctx context.Context, o Options) (*DB, error) {
+	path, err := filepath.Abs(o.Path)
+	if err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	var undo cleanup.Stack
+	defer undo.Run()
+	lock, err := lockFile(path + ".lock")
+	if err != nil {
+		return nil, err
+	}
+	undo.Add(func() { lock.Close() })
+	// SQLite would make the file readable by everyone; the log and shared-memory files take its mode.
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	file.Close()
+
+	write, err := sql.Open("sqlite", dsn(path, url.Values{
+		// The writer's pages live in its cache until the checkpoint; a larger WAL means fewer of those.
+		"_pragma": {busyTimeout, "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "temp_store(MEMORY)",
+			"wal_autocheckpoint(4000)", "journal_size_limit(67108864)"},
+		"_txlock": {"immediate"},
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	undo.Add(func() { write.Close() })
+	write.SetMaxOpenConns(1)
+	if err := write.PingContext(ctx); err != nil {
+		return nil, classify(fmt.Errorf("open database: %w", err))
+	}
+	read, err := sql.Open("sqlite", dsn(path, url.Values{
+		"mode":    {"ro"},
+		"_pragma": {busyTimeout, "query_only(1)", "temp_store(MEMORY)"},
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	read.SetMaxOpenConns(max(4, runtime.NumCPU()))
+	read.SetMaxIdleConns(max(4, runtime.NumCPU()))
+	undo.Release()
+	return &DB{path: path, lock: lock, write: write, read: read, writer: startWriter(write)}, nil
+}
+
+func dsn(path string, q url.Values) string {
+	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: q.Encode()}).String()
+}
+
+// Read returns the pool for reading. Its connections cannot write.
+func (db *DB) Read() *sql.DB { return db.read }
+
+// Migrate brings one room's tables up to date. files holds goose migrations (NNNNN_name.sql) at its top; the room's
+// version is kept in the table "<room>_migrations". Rooms migrate at start, before anything is written.
+func (db *DB) Migrate(ctx context.Context, room string, files fs.FS) error {
+	p, err := goose.NewProvider(goose.DialectSQLite3, db.write, files,
+		goose.WithTableName(room+"_migrations"), goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
+	if err != nil {
+		return fmt.Errorf("migrate %s: %w", room, err)
+	}
+	have, want, err := p.GetVersions(ctx)
+	if err != nil {
+		return classify(fmt.Errorf("migrate %s: %w", room, err))
+	}
+	if have > want {
+		return fault.New(fault.Conflict, "The database %s was written by a newer version of hardshell.", db.path).
+			WithTry("the newer version, or another data folder")
+	}
+	if _, err := p.Up(ctx); err != nil {
+		return classify(fmt.Errorf("migrate %s: %w", room, err))
+	}
+	return nil
+}
+
+// Write runs fn in a transaction and returns when what it did is durable, or with fn's own error and nothing done.
+// Functions that wait at the same time share a transaction, each in a savepoint of its own.
+//
+// fn uses only its tx, and neither commits nor rolls it back nor ends its goroutine. It should give statements no
+// context that may end in the middle: SQLite then throws the whole transaction away. When that, or a full disk, has
+// lost a transaction, the functions that were not to blame are run once more, so fn sets results and does not add to
+// them. Once fn has started, the end of ctx is not looked at: the caller always learns what happened.
+func (db *DB) Write(ctx context.Context, fn func(tx *sql.Tx) error) error {
+	return db.writer.do(ctx, fn)
+}
+
+// Close waits for the writes that are queued, then closes the file and gives up the lock.
+func (db *DB) Close() error {
+	db.writer.stop()
+	// The writer's connection goes last: the last one out moves the log into the database.
+	return errors.Join(db.read.Close(), db.write.Close(), db.lock.Close())
+}

@@ -7,6 +7,8 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+
+	"github.com/hardshell-dev/hardshell/sandbox/resident"
 )
 
 // followBuffer bounds a chunk. It is the default size of a pipe: more than this rarely arrives at once.
@@ -54,7 +56,10 @@ func (r *follower) next(ctx context.Context) (Chunk, error) {
 			return Chunk{}, err
 		}
 		if r.left > 0 {
-			return r.take()
+			if chunk, err := r.take(); err != nil || len(chunk.Data) > 0 {
+				return chunk, err
+			}
+			continue // what was to come is no longer kept
 		}
 		if more == nil {
 			if lost != nil {
@@ -74,36 +79,36 @@ func (r *follower) next(ctx context.Context) (Chunk, error) {
 // one piece, up to a buffer's worth.
 func (r *follower) piece(valid int64) error {
 	for r.left < followBuffer {
-		if len(r.recs) < orderRecord {
+		if len(r.recs) < resident.OrderSize {
 			n := min(valid-r.read, int64(len(r.block)))
-			if n < orderRecord {
+			if n < resident.OrderSize {
 				return nil
 			}
 			if r.order == nil {
-				f, err := os.Open(filepath.Join(r.job.dir, orderFile))
+				f, err := os.Open(filepath.Join(r.job.dir, resident.FileOrder))
 				if err != nil {
 					return fmt.Errorf("follow job: %w", err)
 				}
 				r.order = f
 			}
-			n -= n % orderRecord
+			n -= n % resident.OrderSize
 			if _, err := r.order.ReadAt(r.block[:n], r.read); err != nil {
 				return fmt.Errorf("follow job: read order at %d: %w", r.read, err)
 			}
 			r.recs = r.block[:n]
 			r.read += n
 		}
-		stream, length := decodeOrder(r.recs)
+		stream, length := resident.ParseOrder(r.recs)
 		if r.left > 0 && stream != r.stream {
 			return nil
 		}
 		r.stream, r.left = stream, r.left+length
-		r.recs = r.recs[orderRecord:]
+		r.recs = r.recs[resident.OrderSize:]
 	}
 	return nil
 }
 
-// take reads a chunk of the piece in hand.
+// take reads a chunk of the piece in hand; it is empty when the bytes are no longer kept.
 func (r *follower) take() (Chunk, error) {
 	f := r.streams[r.stream]
 	if f == nil {
@@ -117,13 +122,37 @@ func (r *follower) take() (Chunk, error) {
 	if cap(r.buf) < n {
 		r.buf = make([]byte, max(n, min(2*cap(r.buf), followBuffer), 4<<10))
 	}
-	data, offset := r.buf[:n], r.offset[r.stream]
-	if _, err := f.ReadAt(data, offset); err != nil {
-		return Chunk{}, fmt.Errorf("follow job: read stream %d at %d: %w", r.stream, offset, err)
+	data, offset, err := readKept(f, r.buf[:n], r.offset[r.stream])
+	if err != nil {
+		return Chunk{}, fmt.Errorf("follow job: read stream %d at %d: %w", r.stream, r.offset[r.stream], err)
 	}
 	r.offset[r.stream] += int64(n)
 	r.left -= int64(n)
 	return Chunk{Stream: r.stream, Offset: offset, Data: data}, nil
+}
+
+// readKept fills buf from the spool at off and returns the part of it that is still kept, which begins at the returned
+// offset. The spool is looked at after the read: a hole that is punched meanwhile reads as zeros.
+func readKept(f *os.File, buf []byte, off int64) ([]byte, int64, error) {
+	if _, err := f.ReadAt(buf, off); err != nil {
+		return nil, off, err
+	}
+	end := off + int64(len(buf))
+	if end <= resident.SpoolHead {
+		return buf, off, nil
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, off, err
+	}
+	switch from, to := resident.Gap(info.Size()); {
+	case from == to || end <= from || off >= to:
+		return buf, off, nil
+	case off < from:
+		return buf[:from-off], off, nil // a gap is longer than a buffer
+	default:
+		return buf[min(to, end)-off:], min(to, end), nil
+	}
 }
 
 func (r *follower) close() {

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/sandbox/resident"
 )
 
 // Job is one command, running or ended. Package sandbox makes it and tells it what the resident reports; everyone
@@ -147,9 +148,9 @@ func (j *Job) callSize(stream int) (int64, bool) {
 
 func (j *Job) path(stream int) string {
 	if stream == Stderr {
-		return filepath.Join(j.dir, stderrFile)
+		return filepath.Join(j.dir, resident.FileStderr)
 	}
-	return filepath.Join(j.dir, stdoutFile)
+	return filepath.Join(j.dir, resident.FileStdout)
 }
 
 // spool opens its file for each read, so that a reader that nobody closes holds no descriptor.

@@ -12,17 +12,18 @@ import (
 	"time"
 
 	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/sandbox/resident"
 )
 
 // The streams of a job.
 const (
-	Stdout = 1
-	Stderr = 2
+	Stdout = resident.Stdout
+	Stderr = resident.Stderr
 )
 
 // Command is what a box is asked to run. It is run at most once per Key and Index.
 type Command struct {
-	Key     string        // ours, of [A-Za-z0-9_.-], at most 100 characters
+	Key     string        // ours: 1 to 100 of A-Z a-z 0-9 _ . -, with no dot in front
 	Index   int           // the command's place within its call
 	Argv    []string      // argv[0] is looked up in the PATH of Env when it has no slash
 	Env     []string      // the whole environment, NAME=value; nothing is inherited
@@ -35,13 +36,10 @@ type Command struct {
 // E2BIG, which reads as a missing program; we say what it is.
 const maxArgument = 128 << 10
 
-// maxKey bounds a key, which is a folder's name.
-const maxKey = 100
-
 // Validate says whether the command can be written to a job folder and handed to exec as it stands.
 func (c Command) Validate() error {
-	if !ValidKey(c.Key) {
-		return fault.New(fault.Invalid, "a job key is 1 to %d characters of A-Z a-z 0-9 _ . -", maxKey)
+	if err := resident.CheckKey(c.Key); err != nil {
+		return fault.Wrap(fault.Invalid, err, "%v", err)
 	}
 	if c.Index < 0 {
 		return fault.New(fault.Invalid, "a command's index is not negative")
@@ -75,25 +73,12 @@ func (c Command) Validate() error {
 	return nil
 }
 
-// ValidKey says whether key may name a job folder: 1 to 100 characters of A-Z a-z 0-9 _ . -, and neither "." nor "..".
-func ValidKey(key string) bool {
-	if key == "" || len(key) > maxKey || key == "." || key == ".." {
-		return false
-	}
-	for i := range len(key) {
-		switch c := key[i]; {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_', c == '.', c == '-':
-		default:
-			return false
-		}
-	}
-	return true
-}
-
 // Exit is how a command ended. A time-out has Code 124 and TimedOut, so a program that exits 124 itself is told
-// apart; death by signal n has Code 128+n and the signal's name.
+// apart; death by signal n has Code 128+n and the signal's name; a command that could not be started has Code 126 or
+// 127 and Error.
 type Exit struct {
 	Code        int
+	Error       string // why the command could not be started
 	Signal      string // such as "SIGKILL"; empty when the command exited
 	TimedOut    bool
 	Cancelled   bool
@@ -104,7 +89,8 @@ type Exit struct {
 	Stderr      int64
 }
 
-// Chunk is a piece of one stream. Data is valid until the next step of the iteration that gave it.
+// Chunk is a piece of one stream. Data is valid until the next step of the iteration that gave it. An Offset beyond
+// the end of the stream's chunk before means that the bytes between are no longer kept.
 type Chunk struct {
 	Stream int   // Stdout or Stderr
 	Offset int64 // of Data's first byte in its stream

@@ -3,6 +3,7 @@ package process
 import (
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,125 +13,170 @@ import (
 // DefaultViewChars is the size of a view when none is asked for.
 const DefaultViewChars = 8000
 
+// maxViewChars bounds a view. More is not a view: [Job.Reader] gives all of it.
+const maxViewChars = 1 << 20
+
 // View is a bounded look at a stream: all of it, or its head and its tail with the exact count of what lies between.
 type View struct {
 	Text         string // valid UTF-8
 	Bytes        int64  // of the whole stream
-	OmittedChars int64  // characters of the stream that Text does not show
+	OmittedChars int64  // characters of the stream that are kept and that Text does not show
+	LostBytes    int64  // bytes from the middle of the stream that are no longer kept
 	Replaced     int64  // bytes of the stream that are not UTF-8
 }
 
 // View shows what the call wrote to a stream, in at most maxChars characters and one line that says what was left out
 // (0 or less: [DefaultViewChars]). While the call runs it shows what there is, without a character's unfinished half.
+// It reads the spool once, in constant memory.
 func (j *Job) View(stream, maxChars int) (View, error) {
 	size, ended := j.callSize(stream)
 	if size == 0 {
 		return View{}, nil
 	}
-	v, err := readView(io.NewSectionReader(spool{j.path(stream)}, 0, size), maxChars, ended)
+	f, err := os.Open(j.path(stream))
 	if err != nil {
 		return View{}, fmt.Errorf("view stream %d: %w", stream, err)
 	}
-	return v, nil
+	defer f.Close()
+	w := newViewer(maxChars)
+	buf := viewBuffers.Get().(*[viewBlock]byte)
+	defer viewBuffers.Put(buf)
+	for off := int64(0); off < size; {
+		n := min(size-off, viewBlock)
+		data, at, err := readKept(f, buf[:n], off)
+		if err != nil {
+			return View{}, fmt.Errorf("view stream %d at %d: %w", stream, off, err)
+		}
+		w.skip(at - off)
+		w.write(data)
+		w.skip(n - (at - off) - int64(len(data)))
+		off += n
+	}
+	if ended {
+		w.flush()
+	}
+	return w.view(), nil
 }
 
 // ReadView makes a view of all that r gives. Its text without the line in the middle is the head and the tail of
-// strings.ToValidUTF8(all, "\uFFFD"). It reads once, in constant memory.
-func ReadView(r io.Reader, maxChars int) (View, error) { return readView(r, maxChars, true) }
-
-func readView(r io.Reader, maxChars int, whole bool) (View, error) {
-	if maxChars <= 0 {
-		maxChars = DefaultViewChars
-	}
-	w := viewer{max: maxChars}
+// strings.ToValidUTF8(all, "\uFFFD").
+func ReadView(r io.Reader, maxChars int) (View, error) {
+	w := newViewer(maxChars)
 	buf := viewBuffers.Get().(*[viewBlock]byte)
 	defer viewBuffers.Put(buf)
-	var text []byte
 	for {
 		n, err := r.Read(buf[:])
-		w.bytes += int64(n)
-		text = w.decoder.append(text[:0], buf[:n])
-		w.add(text)
+		w.write(buf[:n])
 		if err == io.EOF {
-			break
+			w.flush()
+			return w.view(), nil
 		}
 		if err != nil {
 			return View{}, err
 		}
 	}
-	if whole {
-		w.add(w.decoder.flush(text[:0]))
-	}
-	return w.view(), nil
 }
 
 const viewBlock = 64 << 10
 
 var viewBuffers = sync.Pool{New: func() any { return new([viewBlock]byte) }}
 
-// viewer keeps the first max characters, and the last half of max.
+// viewer keeps the first max characters, and enough of the last ones to show max-max/2 of them.
 type viewer struct {
 	max     int
 	decoder Decoder
 	bytes   int64
+	lost    int64
+	resync  bool // after a gap: a character's rest may come first
 	chars   int64
 	first   []byte // up to max characters
 	firstN  int
-	tail    []byte // at least the last max-max/2 characters after first
+	tail    []byte // of what came after first
+	text    []byte // scratch
+}
+
+func newViewer(maxChars int) *viewer {
+	if maxChars <= 0 {
+		maxChars = DefaultViewChars
+	}
+	return &viewer{max: min(maxChars, maxViewChars)}
+}
+
+// write takes the next bytes of the stream.
+func (w *viewer) write(p []byte) {
+	w.bytes += int64(len(p))
+	for w.resync && len(p) > 0 && !utf8.RuneStart(p[0]) {
+		w.lost++
+		p = p[1:]
+	}
+	if len(p) > 0 {
+		w.resync = false
+	}
+	w.text = w.decoder.append(w.text[:0], p)
+	w.add(w.text)
+}
+
+// skip takes n bytes that are no longer kept.
+func (w *viewer) skip(n int64) {
+	if n == 0 {
+		return
+	}
+	w.flush()
+	w.bytes += n
+	w.lost += n
+	w.resync = true
+}
+
+func (w *viewer) flush() {
+	w.text = w.decoder.flush(w.text[:0])
+	w.add(w.text)
 }
 
 func (w *viewer) add(text []byte) {
-	n := utf8.RuneCount(text)
-	w.chars += int64(n)
+	w.chars += int64(utf8.RuneCount(text))
 	if room := w.max - w.firstN; room > 0 {
-		cut := len(text)
-		if n > room {
-			cut = runeOffset(text, room)
-			w.firstN = w.max
-		} else {
-			w.firstN += n
-		}
+		cut := runeOffset(text, room)
 		w.first = append(w.first, text[:cut]...)
+		w.firstN += utf8.RuneCount(text[:cut])
 		text = text[cut:]
 	}
-	keep := w.max - w.max/2
-	if n >= keep {
-		text = lastRunes(text, keep)
-		if utf8.RuneCount(text) == keep {
-			w.tail = w.tail[:0]
-		}
+	most := utf8.UTFMax * (w.max - w.max/2) // bytes that surely hold the tail
+	if len(text) >= most {
+		w.tail = append(w.tail[:0], text[len(text)-most:]...)
+		return
+	}
+	if len(w.tail)+len(text) > 2*most {
+		w.tail = append(w.tail[:0], w.tail[len(w.tail)-most:]...)
 	}
 	w.tail = append(w.tail, text...)
-	if len(w.tail) > 2*utf8.UTFMax*keep {
-		w.tail = append(w.tail[:0], lastRunes(w.tail, keep)...)
-	}
 }
 
 func (w *viewer) view() View {
-	v := View{Bytes: w.bytes, Replaced: w.decoder.Replaced()}
-	if w.chars <= int64(w.max) {
+	v := View{Bytes: w.bytes, LostBytes: w.lost, Replaced: w.decoder.Replaced()}
+	if w.chars <= int64(w.max) && w.lost == 0 {
 		v.Text = string(w.first)
 		return v
 	}
-	v.OmittedChars = w.chars - int64(w.max)
 	half := runeOffset(w.first, w.max/2)
-	// The tail may begin within what first holds: only what came after it is in w.tail.
-	tail := lastRunes(append(w.first[half:len(w.first):len(w.first)], w.tail...), w.max-w.max/2)
-	v.Text = string(w.first[:half]) + "\n" + Omission(v.OmittedChars) + "\n" + string(tail)
+	tail := append(w.first[half:len(w.first):len(w.first)], w.tail...)
+	v.OmittedChars = max(w.chars-int64(w.max), 0)
+	v.Text = string(w.first[:half]) + "\n" + Omission(v.OmittedChars, v.LostBytes) + "\n" +
+		string(lastRunes(tail, w.max-w.max/2))
 	return v
 }
 
-// Omission is the line that stands for characters left out of a view.
-func Omission(chars int64) string {
-	unit := "characters"
-	if chars == 1 {
-		unit = "character"
+// Omission is the line that stands for what a view leaves out: characters that can still be read elsewhere, and bytes
+// that cannot.
+func Omission(chars, lost int64) string {
+	left := "[… " + grouped(chars, "character") + " left out"
+	if lost > 0 {
+		left += ", " + grouped(lost, "byte") + " no longer kept"
 	}
-	return "[… " + grouped(chars) + " " + unit + " left out …]"
+	return left + " …]"
 }
 
-// grouped writes n with a comma between thousands.
-func grouped(n int64) string {
+// grouped writes a count with a comma between thousands, and its unit.
+func grouped(n int64, unit string) string {
 	s := strconv.FormatInt(n, 10)
 	var b strings.Builder
 	for i, c := range s {
@@ -138,6 +184,10 @@ func grouped(n int64) string {
 			b.WriteByte(',')
 		}
 		b.WriteRune(c)
+	}
+	b.WriteString(" " + unit)
+	if n != 1 {
+		b.WriteByte('s')
 	}
 	return b.String()
 }

@@ -1,0 +1,70 @@
+package gateway
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/hardshell-dev/hardshell/fault"
+)
+
+// bodyPatience is how long one read of a body may wait for its next bytes.
+const bodyPatience = time.Minute
+
+// body counts and times the reads of a request's body.
+type body struct {
+	io.ReadCloser
+	rc      *http.ResponseController
+	renewed time.Time
+}
+
+func (g *Gateway) limitBody(w *responseWriter, r *http.Request) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return
+	}
+	r.Body = &body{ReadCloser: http.MaxBytesReader(w.ResponseWriter, r.Body, g.maxBody), rc: w.rc}
+}
+
+// Read moves the deadline before each read and lifts it at the end: from then on the server itself reads the
+// connection, to see the client go, and must not time out.
+func (b *body) Read(p []byte) (int, error) {
+	if now := time.Now(); now.Sub(b.renewed) > bodyPatience/4 {
+		b.renewed = now
+		b.rc.SetReadDeadline(now.Add(bodyPatience)) // a test's recorder has none; then there is nothing to time
+	}
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		b.rc.SetReadDeadline(time.Time{})
+	}
+	return n, err
+}
+
+// ReadBody returns the whole body.
+func ReadBody(r *http.Request) ([]byte, error) {
+	if r.Body == nil {
+		return nil, nil
+	}
+	// The declared length is a hint from a stranger: take it, up to a bound.
+	const most = 1 << 20
+	size := int64(bytes.MinRead)
+	if r.ContentLength > 0 {
+		size += min(r.ContentLength, most)
+	}
+	buf := bytes.NewBuffer(make([]byte, 0, size))
+	if _, err := buf.ReadFrom(r.Body); err != nil {
+		return nil, fault.Wrap(fault.Invalid, err, "The request body could not be read to its end.").WithCode("incomplete_body")
+	}
+	return buf.Bytes(), nil
+}
+
+// bodyFault finds a body limit that was passed in err's chain, whatever a room made of it.
+func bodyFault(err error) error {
+	var e *http.MaxBytesError
+	if !errors.As(err, &e) {
+		return err
+	}
+	return fault.Wrap(fault.TooLarge, err, "The request body is larger than %d bytes.", e.Limit).
+		WithCode("request_too_large").WithTry("a smaller request, or a higher server.max_body_bytes")
+}

@@ -1,0 +1,84 @@
+package openai
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/container"
+	"github.com/hardshell-dev/hardshell/internal/tenant"
+	wire "github.com/hardshell-dev/hardshell/internal/wire/openai"
+)
+
+func (d *Door) createContainer(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	var req wire.ContainerRequest
+	if _, err := readJSON(r, &req); err != nil {
+		return err
+	}
+	if req.Name == "" {
+		return fault.New(fault.Invalid, "A container needs a name.").WithCode("missing_required_parameter").WithParam("name")
+	}
+	spec, err := container.ReadRequest(req)
+	if err != nil {
+		return err
+	}
+	c, err := d.Containers.Create(r.Context(), p.Org, spec)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, containerObject(c))
+}
+
+// containerObject writes a container as the SDKs read it. No secret can be in it: the room's type holds none.
+func containerObject(c container.Container) wire.Container {
+	network := wire.NetworkPolicy{Type: "disabled"}
+	if c.Network != nil {
+		network = wire.NetworkPolicy{Type: c.Network.Type, AllowedDomains: c.Network.AllowedDomains}
+	}
+	o := wire.Container{
+		ID: c.ID, Object: "container", CreatedAt: c.Created.Unix(), Status: c.Status, Name: c.Name,
+		LastActiveAt:  c.LastActive.Unix(),
+		ExpiresAfter:  &wire.ExpiresAfter{Anchor: "last_active_at", Minutes: int64(c.IdleTTL / time.Minute)},
+		NetworkPolicy: &network,
+		ExpiresAt:     c.Expires().Unix(), // of one that is over: when that was
+		IdleTTLSecs:   int64(c.IdleTTL / time.Second),
+	}
+	if c.MemoryLimit != "" {
+		o.MemoryLimit = &c.MemoryLimit
+	}
+	return o
+}
+
+func (d *Door) listContainers(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	q := r.URL.Query()
+	page, err := readPage(q)
+	if err != nil {
+		return err
+	}
+	list, more, err := d.Containers.List(r.Context(), p.Org,
+		container.Page{Limit: page.limit, After: page.after, Order: page.order, Name: q.Get("name")})
+	if err != nil {
+		return err
+	}
+	objects := make([]wire.Container, len(list))
+	for i, c := range list {
+		objects[i] = containerObject(c)
+	}
+	return writeJSON(w, http.StatusOK, wire.NewList(objects, more, func(c wire.Container) string { return c.ID }))
+}
+
+func (d *Door) getContainer(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	c, err := d.Containers.Get(r.Context(), p.Org, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, containerObject(c))
+}
+
+func (d *Door) deleteContainer(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	id := r.PathValue("id")
+	if err := d.Containers.Delete(r.Context(), p.Org, id); err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, wire.Deleted{ID: id, Object: "container.deleted", Deleted: true})
+}

@@ -1,0 +1,127 @@
+// Package openai is the door that speaks OpenAI's Responses, Containers and Models APIs over HTTP and SSE.
+//
+// It reads requests, hands them to the rooms through the small interfaces below, and writes what they give back. It
+// decides nothing about models, commands or storage. What holds: a stored frame goes out byte for byte as it was
+// stored; every stream that was accepted ends with one terminal event and [DONE], or is visibly cut; a foreground
+// client that goes away cancels its response at once; a file name reaches the container as the client sent it, never
+// shortened on the way.
+package openai
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/hardshell-dev/hardshell/internal/container"
+	"github.com/hardshell-dev/hardshell/internal/gateway"
+	"github.com/hardshell-dev/hardshell/internal/response"
+	"github.com/hardshell-dev/hardshell/internal/tenant"
+	wire "github.com/hardshell-dev/hardshell/internal/wire/openai"
+)
+
+// Agent begins a response and works on it in the background of the call.
+type Agent interface {
+	// Create checks the request, begins the response and returns while it runs. An error means that nothing ran.
+	Create(ctx context.Context, p tenant.Principal, req *wire.CreateRequest) (Run, error)
+}
+
+// Run is a response that this process works on.
+type Run interface {
+	ID() string
+	Cancel(cause error)
+	// Subscribe gives the events with a number above after, from the start with -1.
+	Subscribe(after int64) Stream
+	Wait(ctx context.Context) (*wire.Response, error)
+}
+
+// Stream hands out the events of one response, in order. Next blocks until at least one is ready; io.EOF follows the
+// terminal event.
+type Stream interface {
+	Next(ctx context.Context) ([]response.Frame, error)
+}
+
+// Responses are the responses that are kept, running or over. Another organisation's look absent.
+type Responses interface {
+	Get(ctx context.Context, org, id string) (*wire.Response, error)
+	Subscribe(ctx context.Context, org, id string, after int64) (Stream, error)
+	Delete(ctx context.Context, org, id string) error
+	Cancel(ctx context.Context, org, id string) (*wire.Response, error)
+	InputItems(ctx context.Context, org, id string) ([]wire.Item, error)
+}
+
+// Containers are the hosted shells' places and their files. Another organisation's look absent.
+type Containers interface {
+	Create(ctx context.Context, org string, spec container.CreateSpec) (container.Container, error)
+	Get(ctx context.Context, org, id string) (container.Container, error)
+	List(ctx context.Context, org string, page container.Page) ([]container.Container, bool, error)
+	Delete(ctx context.Context, org, id string) error
+	Put(ctx context.Context, org, id, name string, r io.Reader, source string) (container.File, error)
+	Files(ctx context.Context, org, id string, page container.Page) ([]container.File, bool, error)
+	File(ctx context.Context, org, id, fileID string) (container.File, error)
+	OpenFile(ctx context.Context, org, id, fileID string) (io.ReadSeekCloser, container.File, error)
+	DeleteFile(ctx context.Context, org, id, fileID string) error
+}
+
+// Models lists what may be asked for, as "provider/model".
+type Models interface {
+	Models(ctx context.Context) []wire.Model
+}
+
+// Door is the rooms behind the API. [Rooms] makes one of the real rooms.
+type Door struct {
+	Agent      Agent
+	Responses  Responses
+	Containers Containers
+	Models     Models
+	Keepalive  time.Duration // silence after which a stream gets a comment; 0 = 10 s
+}
+
+// defaultKeepalive stays well under the 15 s that is promised: a timer may be late and a proxy impatient.
+const defaultKeepalive = 10 * time.Second
+
+// Register adds the door's routes to g and makes its envelope that of unknown paths.
+func Register(g *gateway.Gateway, d Door) {
+	if d.Keepalive <= 0 {
+		d.Keepalive = defaultKeepalive
+	}
+	g.Fallback(WriteError)
+	for _, r := range []struct {
+		pattern string
+		serve   gateway.Handler
+	}{
+		{"POST /v1/responses", d.createResponse},
+		{"GET /v1/responses/{id}", d.getResponse},
+		{"DELETE /v1/responses/{id}", d.deleteResponse},
+		{"POST /v1/responses/{id}/cancel", d.cancelResponse},
+		{"GET /v1/responses/{id}/input_items", d.listInputItems},
+		{"GET /v1/models", d.listModels},
+		{"GET /v1/models/{id...}", d.getModel},
+		{"POST /v1/containers", d.createContainer},
+		{"GET /v1/containers", d.listContainers},
+		{"GET /v1/containers/{id}", d.getContainer},
+		{"DELETE /v1/containers/{id}", d.deleteContainer},
+		{"POST /v1/containers/{id}/files", d.createFile},
+		{"GET /v1/containers/{id}/files", d.listFiles},
+		{"GET /v1/containers/{id}/files/{file}", d.getFile},
+		{"DELETE /v1/containers/{id}/files/{file}", d.deleteFile},
+		{"GET /v1/containers/{id}/files/{file}/content", d.fileContent},
+	} {
+		g.Handle(r.pattern, tenant.ScopeRun, r.serve, WriteError)
+	}
+}
+
+// writeJSON answers with v.
+func writeJSON(w http.ResponseWriter, status int, v any) error {
+	raw, err := wire.Marshal(v)
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h["Content-Type"] = jsonType
+	w.WriteHeader(status)
+	w.Write(append(raw, '\n')) // a failed write is the client's affair
+	return nil
+}
+
+var jsonType = []string{"application/json"}

@@ -1,0 +1,39 @@
+package openai
+
+import (
+	"net/http"
+
+	"github.com/hardshell-dev/hardshell/internal/gateway"
+	wire "github.com/hardshell-dev/hardshell/internal/wire/openai"
+)
+
+// errorType is the envelope's type for a status. The SDKs class by status; people read this.
+func errorType(status int) string {
+	switch {
+	case status == http.StatusUnauthorized:
+		return "authentication_error"
+	case status == http.StatusForbidden:
+		return "permission_error"
+	case status == http.StatusNotFound:
+		return "not_found_error"
+	case status == http.StatusTooManyRequests:
+		return "rate_limit_error"
+	case status >= 500:
+		return "server_error"
+	}
+	return "invalid_request_error"
+}
+
+// WriteError answers with OpenAI's error envelope.
+func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
+	d := gateway.Describe(err, w.Header().Get("X-Request-Id"))
+	e := wire.ErrorObject{Message: d.Message, Type: errorType(d.Status)}
+	if d.Param != "" {
+		e.Param = &d.Param
+	}
+	if d.Code != "" {
+		e.Code = &d.Code
+	}
+	w.Header().Del("Content-Length")
+	writeJSON(w, d.Status, wire.ErrorBody{Error: e}) // strings always marshal
+}

@@ -1,0 +1,204 @@
+package openai
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/container"
+	"github.com/hardshell-dev/hardshell/internal/gateway"
+	"github.com/hardshell-dev/hardshell/internal/tenant"
+	wire "github.com/hardshell-dev/hardshell/internal/wire/openai"
+)
+
+func (d *Door) createFile(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	switch {
+	case err == nil && kind == "multipart/form-data" && params["boundary"] != "":
+		return d.uploadFile(w, r, p, params["boundary"])
+	case err == nil && kind == "application/json":
+		var req struct {
+			FileID string `json:"file_id"`
+		}
+		if _, err := readJSON(r, &req); err != nil {
+			return err
+		}
+		return fault.New(fault.Unsupported, "Files by id are not served yet.").WithCode("unsupported_parameter").
+			WithParam("file_id").WithTry("a multipart form with the bytes in a part named file")
+	}
+	return fault.New(fault.Invalid, "The content type must be multipart/form-data.").WithCode("unsupported_content_type").
+		WithTry("a multipart form with the bytes in a part named file")
+}
+
+// uploadFile streams the part named file into the container; nothing is held in memory.
+func (d *Door) uploadFile(w http.ResponseWriter, r *http.Request, p tenant.Principal, boundary string) error {
+	// The container is asked for first: an unknown one must not cost the client its whole upload.
+	id := r.PathValue("id")
+	if _, err := d.Containers.Get(r.Context(), p.Org, id); err != nil {
+		return err
+	}
+	parts := multipart.NewReader(r.Body, boundary)
+	for {
+		part, err := parts.NextRawPart()
+		if errors.Is(err, io.EOF) {
+			return fault.New(fault.Invalid, "The form has no part named file.").WithCode("missing_file_part").WithParam("file")
+		}
+		if err != nil {
+			return fault.Wrap(fault.Invalid, err, "The multipart form could not be read.").WithCode("invalid_multipart")
+		}
+		field, name := partNames(part)
+		if field != "file" {
+			continue // NextRawPart skips its bytes
+		}
+		if name == "" {
+			return fault.New(fault.Invalid, "The part named file has no filename.").WithCode("invalid_path").WithParam("file")
+		}
+		body := &uploadReader{r: part}
+		f, err := d.Containers.Put(r.Context(), p.Org, id, name, body, "user")
+		if body.err != nil {
+			// The client's bytes stopped coming; whatever the room made of that, this is why.
+			return fault.Wrap(fault.Invalid, body.err, "The multipart form could not be read.").WithCode("invalid_multipart")
+		}
+		if err != nil {
+			return err
+		}
+		return writeJSON(w, http.StatusOK, fileObject(f))
+	}
+}
+
+// uploadReader remembers why the client's bytes ended early.
+type uploadReader struct {
+	r   io.Reader
+	err error
+}
+
+func (u *uploadReader) Read(p []byte) (int, error) {
+	n, err := u.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		u.err = err
+	}
+	return n, err
+}
+
+// partNames reads a part's Content-Disposition itself: the standard library's FileName keeps only the last element
+// of a path, which would turn "a/b" into "b" and hide "../b" from the check that must refuse it.
+func partNames(part *multipart.Part) (field, filename string) {
+	kind, params, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
+	if err != nil || kind != "form-data" {
+		return "", ""
+	}
+	return params["name"], params["filename"]
+}
+
+func fileObject(f container.File) wire.ContainerFile {
+	return wire.ContainerFile{ID: f.ID, Object: "container.file", Bytes: f.Bytes, ContainerID: f.ContainerID,
+		CreatedAt: f.Created.Unix(), Path: f.Path, Source: f.Source}
+}
+
+func (d *Door) listFiles(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	page, err := readPage(r.URL.Query())
+	if err != nil {
+		return err
+	}
+	list, more, err := d.Containers.Files(r.Context(), p.Org, r.PathValue("id"),
+		container.Page{Limit: page.limit, After: page.after, Order: page.order})
+	if err != nil {
+		return err
+	}
+	objects := make([]wire.ContainerFile, len(list))
+	for i, f := range list {
+		objects[i] = fileObject(f)
+	}
+	return writeJSON(w, http.StatusOK, wire.NewList(objects, more, func(f wire.ContainerFile) string { return f.ID }))
+}
+
+func (d *Door) getFile(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	f, err := d.Containers.File(r.Context(), p.Org, r.PathValue("id"), r.PathValue("file"))
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, fileObject(f))
+}
+
+func (d *Door) deleteFile(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	id := r.PathValue("file")
+	if err := d.Containers.DeleteFile(r.Context(), p.Org, r.PathValue("id"), id); err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, wire.Deleted{ID: id, Object: "container.file.deleted", Deleted: true})
+}
+
+// fileContent serves a workspace file, whole or by range. What a command wrote is never shown as a page of this
+// server: it is an attachment, its type is not guessed, and a browser that opens it anyway runs nothing in it.
+func (d *Door) fileContent(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	content, f, err := d.Containers.OpenFile(r.Context(), p.Org, r.PathValue("id"), r.PathValue("file"))
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	kind := f.ContentType
+	if kind == "" {
+		kind = "application/octet-stream"
+	}
+	h := w.Header()
+	h.Set("Content-Type", kind)
+	h.Set("Content-Disposition", attachment(path.Base(f.Path)))
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
+	h.Set("Cache-Control", "private, no-cache")
+	rw := &rangeWriter{ResponseWriter: w}
+	http.ServeContent(rw, r, "", time.Time{}, content)
+	if rw.refused {
+		for _, name := range []string{"Content-Disposition", "Content-Security-Policy", "Cache-Control"} {
+			h.Del(name)
+		}
+		return gateway.WithStatus(http.StatusRequestedRangeNotSatisfiable,
+			fault.New(fault.Invalid, "The file has no such range of bytes.").WithCode("invalid_range"))
+	}
+	return nil
+}
+
+// rangeWriter keeps http.ServeContent's own plain-text refusals from going out, so that the envelope can.
+type rangeWriter struct {
+	http.ResponseWriter
+	refused bool
+}
+
+func (w *rangeWriter) WriteHeader(status int) {
+	if status >= 400 {
+		w.refused = true
+		return
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *rangeWriter) Write(p []byte) (int, error) {
+	if w.refused {
+		return len(p), nil
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// attachment names a download twice: in ASCII for old readers and in UTF-8 as RFC 5987 has it.
+func attachment(name string) string {
+	ascii := strings.Map(func(r rune) rune {
+		if r < 0x20 || r > 0x7e || r == '"' || r == '\\' || r == '%' {
+			return '_'
+		}
+		return r
+	}, name)
+	return fmt.Sprintf(`attachment; filename="%s"; filename*=UTF-8''%s`, ascii, extValue(name))
+}
+
+// extValue percent-encodes everything that RFC 5987 does not let stand for itself.
+func extValue(s string) string {
+	return strings.ReplaceAll(url.QueryEscape(strings.ToValidUTF8(s, "_")), "+", "%20")
+}

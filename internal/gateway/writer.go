@@ -1,0 +1,117 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/hardshell-dev/hardshell/fault"
+)
+
+// writePatience is how long one write may wait for a client that does not read.
+const writePatience = 30 * time.Second
+
+// responseWriter remembers what was answered and gives every write a deadline.
+type responseWriter struct {
+	http.ResponseWriter
+	rc      *http.ResponseController
+	id      string
+	route   *route
+	org     string
+	status  int
+	bytes   int64
+	started time.Time
+	renewed time.Time
+}
+
+func newResponseWriter(w http.ResponseWriter, requestID string) *responseWriter {
+	w.Header()["X-Request-Id"] = []string{requestID}
+	return &responseWriter{ResponseWriter: w, rc: http.NewResponseController(w), id: requestID, started: time.Now()}
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *responseWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *responseWriter) WriteHeader(status int) {
+	if w.status == 0 && status >= 200 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *responseWriter) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	w.patience()
+	n, err := w.ResponseWriter.Write(p)
+	w.bytes += int64(n)
+	return n, err
+}
+
+// FlushError sends what is buffered, under the same deadline as a write.
+func (w *responseWriter) FlushError() error {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	w.patience()
+	return w.rc.Flush()
+}
+
+// patience moves the write deadline. It is moved only when a quarter of it has passed, as moving costs.
+func (w *responseWriter) patience() {
+	if now := time.Now(); now.Sub(w.renewed) > writePatience/4 {
+		w.renewed = now
+		w.rc.SetWriteDeadline(now.Add(writePatience)) // a test's recorder has none; then there is nothing to time
+	}
+}
+
+// finish recovers a handler's panic and writes the access log, once a request.
+func (g *Gateway) finish(w *responseWriter, r *http.Request) {
+	cut := g.recovered(w, r, recover())
+	status := w.status
+	if status == 0 {
+		status = http.StatusOK // net/http answers so for a handler that wrote nothing
+	}
+	if errors.Is(context.Cause(r.Context()), context.Canceled) && cut {
+		status = StatusClientClosed
+	}
+	if g.log.Enabled(r.Context(), slog.LevelInfo) {
+		name := "-"
+		if w.route != nil && w.route.name != "" {
+			name = w.route.name
+		}
+		g.log.LogAttrs(r.Context(), slog.LevelInfo, "request", slog.String("request_id", w.id), slog.String("method", r.Method),
+			slog.String("route", name), slog.Int("status", status), slog.Duration("took", time.Since(w.started)),
+			slog.Int64("bytes", w.bytes), slog.String("org", w.org), slog.String("remote", r.RemoteAddr), slog.Bool("cut", cut))
+	}
+	if cut {
+		panic(http.ErrAbortHandler) // the server closes the connection and says nothing
+	}
+}
+
+// recovered turns a panic into a 500, logged once, or into a cut connection where the answer had begun.
+func (g *Gateway) recovered(w *responseWriter, r *http.Request, v any) (cut bool) {
+	if v == nil {
+		return false
+	}
+	if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		return true
+	}
+	g.log.LogAttrs(r.Context(), slog.LevelError, "handler panicked", slog.String("request_id", w.id),
+		slog.String("panic", fmt.Sprint(v)), slog.String("stack", string(debug.Stack())))
+	if w.status != 0 {
+		return true
+	}
+	write := g.fallback
+	if w.route != nil && w.route.errs != nil {
+		write = w.route.errs
+	}
+	NoRetry(w) // how far the handler came is not known
+	write(w, r, fault.New(fault.Internal, "Something went wrong in the server.").WithTry("the operator's log, under %s", w.id))
+	return false
+}

@@ -1,0 +1,72 @@
+// Package llm asks models. It declares what a provider is, routes a model's name to one, and writes a model's turn as
+// Responses events.
+//
+// It runs no tool and keeps no conversation: a request carries the whole conversation as Responses items, and the
+// answer is one model turn. Each upstream dialect has a folder of its own that translates at its edge; providertest
+// is the suite that every one of them passes.
+package llm
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+
+	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/wire/openai"
+)
+
+// Request asks for one model turn. Nil and empty fields mean that the caller set nothing.
+type Request struct {
+	Model             string // the provider's own name for it
+	Instructions      string
+	Items             []openai.Item
+	Tools             []openai.Tool // functions; a provider refuses other types
+	ToolChoice        json.RawMessage
+	ParallelToolCalls *bool
+	MaxOutputTokens   *int64
+	Temperature       *float64
+	TopP              *float64
+	Text              json.RawMessage
+	Reasoning         json.RawMessage
+	User              string
+}
+
+// A Provider answers for one upstream. It is safe for use by many goroutines.
+type Provider interface {
+	// Models lists what the upstream offers. A model that is not listed may still be asked for.
+	Models(ctx context.Context) ([]openai.Model, error)
+
+	// Stream asks for one turn. Events carry output indexes from 0 and ids that we minted, never the upstream's.
+	// Every item is added, built by deltas and done: message, reasoning and function_call items only. Then comes
+	// exactly one *openai.Lifecycle (completed, incomplete or failed) whose Response carries Status,
+	// IncompleteDetails, Error and Usage only; Usage is nil when the upstream told none. A failure is one
+	// (nil, error) with a *fault.Error, after which the sequence ends; items may then be left open. Breaking off the
+	// loop, or ending ctx, ends the upstream call before Stream returns.
+	//
+	// An event belongs to whoever receives it; it is not touched again.
+	Stream(ctx context.Context, r Request) iter.Seq2[openai.Event, error]
+}
+
+// A Checker can say before a call whether a request can be served, and name what cannot be.
+type Checker interface {
+	Check(r Request) error
+}
+
+// Check refuses what p is known to be unable to serve. It calls nobody.
+func Check(p Provider, r Request) error {
+	if c, ok := p.(Checker); ok {
+		return c.Check(r)
+	}
+	return CheckTools("this provider", r.Tools)
+}
+
+// CheckTools refuses the first tool that is not a function, naming it and the provider.
+func CheckTools(provider string, tools []openai.Tool) error {
+	for _, t := range tools {
+		if t.Type != "function" {
+			return fault.New(fault.Invalid, "tool type %q cannot be served by provider %q", t.Type, provider).
+				WithCode("unsupported_tool").WithParam("tools")
+		}
+	}
+	return nil
+}

@@ -139,7 +139,7 @@ type Log struct {
 // Default returns the configuration of a machine that has none.
 func Default() Config {
 	return Config{
-		Server: Server{Listen: "127.0.0.1:7070", AllowedHosts: []string{}, MaxBodyBytes: 32 << 20},
+		Server: Server{Listen: "127.0.0.1:7070", AllowedHosts: []string{}, MaxBodyBytes: 64 << 20},
 		Features: Features{
 			Shell: Shell{Type: ShellJail, DefaultEnvironment: EnvironmentAuto},
 			ServerTools: ServerTools{MaxIterations: 10,

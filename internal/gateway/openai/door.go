@@ -39,6 +39,7 @@ type Run interface {
 // terminal event.
 type Stream interface {
 	Next(ctx context.Context) ([]response.Frame, error)
+	Close()
 }
 
 // Responses are the responses that are kept, running or over. Another organisation's look absent.

@@ -23,6 +23,7 @@ const (
 // stream writes a response's events as SSE until its terminal event. It returns an error when the client or the
 // server stopped earlier; the client then sees the connection cut.
 func (d *Door) stream(w http.ResponseWriter, r *http.Request, events Stream) error {
+	defer events.Close()
 	h := w.Header()
 	h["Content-Type"] = streamType
 	h["Cache-Control"] = noCache

@@ -1,0 +1,96 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/hardshell-dev/hardshell/internal/wire/openai"
+)
+
+// maxCommands bounds the commands of one call: all of them run at the same time. A call with more is answered with
+// exit 2, and the model may split it.
+const maxCommands = 32
+
+// readArguments reads the arguments of a call of our shell. An error is a sentence for the model, which may repair
+// its call.
+func readArguments(raw string) (openai.ShellAction, error) {
+	none := openai.ShellAction{Commands: []string{}}
+	var a struct {
+		Commands        json.RawMessage `json:"commands"`
+		TimeoutMS       *float64        `json:"timeout_ms"`
+		MaxOutputLength *float64        `json:"max_output_length"`
+	}
+	d := json.NewDecoder(strings.NewReader(raw))
+	if err := d.Decode(&a); err != nil {
+		return none, fmt.Errorf("the arguments are not a JSON object of this function's schema (%s)", plain(err))
+	}
+	if d.More() {
+		return none, fmt.Errorf("the arguments hold more than one JSON object")
+	}
+	action := openai.ShellAction{TimeoutMS: whole(a.TimeoutMS), MaxOutputLength: whole(a.MaxOutputLength)}
+	var one string
+	switch {
+	case !present(a.Commands):
+		return none, fmt.Errorf(`"commands" is missing: it must be an array of strings`)
+	case json.Unmarshal(a.Commands, &one) == nil: // models write a lone command so; it can mean one thing only
+		action.Commands = []string{one}
+	case json.Unmarshal(a.Commands, &action.Commands) != nil:
+		return none, fmt.Errorf(`"commands" must be an array of strings`)
+	}
+	blank := true
+	for i, c := range action.Commands {
+		blank = blank && strings.TrimSpace(c) == ""
+		if strings.ContainsRune(c, 0) {
+			return none, fmt.Errorf("commands[%d] holds a NUL character", i)
+		}
+	}
+	switch {
+	case blank:
+		return none, fmt.Errorf(`"commands" is empty: give at least one command`)
+	case len(action.Commands) > maxCommands:
+		return none, fmt.Errorf("%d commands in one call; at most %d are run at once", len(action.Commands), maxCommands)
+	}
+	return action, nil
+}
+
+// whole reads a number that a model may have written with a fraction; what is no useful number is left out.
+func whole(v *float64) *int64 {
+	if v == nil || math.IsNaN(*v) || *v <= 0 || *v > 1<<50 {
+		return nil
+	}
+	n := int64(*v)
+	return &n
+}
+
+// plain is a JSON error without Go's words for its types.
+func plain(err error) string {
+	var typed *json.UnmarshalTypeError
+	if e, ok := err.(*json.UnmarshalTypeError); ok {
+		typed = e
+	}
+	if typed != nil {
+		return fmt.Sprintf("a %s where it does not belong, at %q", typed.Value, typed.Field)
+	}
+	return err.Error()
+}
+
+// argumentsText is an action as the arguments of a function call. A model that reads its own history sees the form
+// that it is asked to write.
+func argumentsText(a openai.ShellAction) string {
+	commands := a.Commands
+	if commands == nil {
+		commands = []string{}
+	}
+	raw, err := openai.Marshal(struct {
+		Commands        []string `json:"commands"`
+		TimeoutMS       *int64   `json:"timeout_ms,omitempty"`
+		MaxOutputLength *int64   `json:"max_output_length,omitempty"`
+	}{commands, a.TimeoutMS, a.MaxOutputLength})
+	if err != nil { // strings and numbers always marshal
+		return "{}"
+	}
+	return string(bytes.TrimSpace(raw))
+}

@@ -1,0 +1,186 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/hardshell-dev/hardshell/internal/container"
+	"github.com/hardshell-dev/hardshell/internal/llm"
+	"github.com/hardshell-dev/hardshell/internal/response"
+	"github.com/hardshell-dev/hardshell/internal/tenant"
+	"github.com/hardshell-dev/hardshell/internal/wire/openai"
+)
+
+// plan is a checked request: all that the loop needs to run it.
+type plan struct {
+	principal tenant.Principal
+	request   *openai.CreateRequest
+	route     llm.Route
+	template  openai.Response
+	history   []openai.Item // the chain before this turn
+	input     []openai.Item // this turn's, as stored
+	choice    choice
+	functions []openai.Tool   // the client's
+	names     map[string]bool // of the client's functions
+	shell     *openai.Tool    // our shell as a function; nil when the request has none
+	maxOutput int             // the most characters of a stream that a command shows
+	place     place
+	files     []inputFile
+	parallel  bool
+}
+
+// plan checks a request in full. It changes nothing.
+func (a *Agent) plan(ctx context.Context, p tenant.Principal, req *openai.CreateRequest) (*plan, error) {
+	if err := checkFields(req); err != nil {
+		return nil, err
+	}
+	route, err := a.models.Resolve(ctx, req.Model)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkTools(req.Tools, route.ProviderName); err != nil {
+		return nil, err
+	}
+	out := &plan{principal: p, request: req, route: route, names: map[string]bool{}, parallel: !isFalse(req.ParallelToolCalls)}
+	if out.choice, err = readChoice(req.ToolChoice, req.Tools); err != nil {
+		return nil, err
+	}
+	var chained string
+	if id := req.PreviousResponseID; id != nil {
+		chain, err := a.responses.Chain(ctx, p.Org, *id)
+		if err != nil {
+			return nil, err
+		}
+		out.history, chained = chain.Items, chain.ContainerID
+	}
+	if out.input, err = readInput(req.Input, out.history); err != nil {
+		return nil, err
+	}
+	if len(out.input)+len(out.history) == 0 && req.Instructions == nil {
+		return nil, invalid("input", "A request needs input.").WithCode("missing_required_parameter")
+	}
+	if err := a.readTools(ctx, out, chained); err != nil {
+		return nil, err
+	}
+	if out.input, out.files, err = takeFiles(out.input, out.shell != nil); err != nil {
+		return nil, err
+	}
+	out.template = template(req, echoText(req.Text))
+	out.template.ContainerID = out.place.id
+	if out.template.Model == "" {
+		out.template.Model = route.ProviderName + "/" + route.Model
+	}
+	first, err := out.ask(true, false, nil)
+	if err != nil {
+		return nil, err
+	}
+	return out, llm.Check(route.Provider, first)
+}
+
+// readTools parts the client's functions from our shell and decides where that one runs.
+func (a *Agent) readTools(ctx context.Context, p *plan, chained string) error {
+	at := -1
+	for i, t := range p.request.Tools {
+		if t.Type == "shell" {
+			at = i
+			continue
+		}
+		p.names[t.Name] = true
+		p.functions = append(p.functions, t)
+	}
+	if at < 0 {
+		return nil
+	}
+	var err error
+	param := fmt.Sprintf("tools[%d].environment", at)
+	if p.place, err = a.readEnvironment(ctx, p.principal.Org, p.request.Tools[at].Environment, param, chained); err != nil {
+		return err
+	}
+	facts := a.containers.Facts(ctx)
+	p.maxOutput = facts.MaxOutput
+	tool := shellFunction(shellName(p.names), surround(facts, p.place, a.options.EnvironmentDescription))
+	p.shell = &tool
+	return nil
+}
+
+// surround reads what the model is to know of where its commands run.
+func surround(f container.Facts, p place, operator string) surroundings {
+	s := surroundings{workdir: f.Workdir, network: f.Network, isolation: f.Isolation.Got,
+		defaultTimeout: f.DefaultTimeout, maxTimeout: f.MaxTimeout, maxOutput: f.MaxOutput, memory: f.Memory, operator: operator}
+	if s.isolation == "" {
+		s.isolation = f.Isolation.Asked
+	}
+	if p.memory != "" {
+		s.memory = p.memory
+	}
+	if len(f.Isolation.Missing) > 0 {
+		s.isolation += " (not to be had here: " + strings.Join(f.Isolation.Missing, ", ") + ")"
+	}
+	if f.Available != nil {
+		s.unavailable = public(f.Available)
+	}
+	return s
+}
+
+// begin is the plan as the room of responses takes it.
+func (p *plan) begin() response.Begin {
+	b := response.Begin{Org: p.principal.Org, KeyID: p.principal.KeyID, Object: p.template, Input: p.input,
+		Store: p.template.Store, Background: p.template.Background}
+	if id := p.request.PreviousResponseID; id != nil {
+		b.PreviousID = *id
+	}
+	return b
+}
+
+// shellName is the name of our function, also for a history with shell calls in a turn without a shell.
+func (p *plan) shellName() string {
+	if p.shell != nil {
+		return p.shell.Name
+	}
+	return shellName(p.names)
+}
+
+// ask makes one model call's request. added is what this response has added to the conversation so far.
+func (p *plan) ask(first, last bool, added []openai.Item) (llm.Request, error) {
+	r := p.request
+	items := make([]openai.Item, 0, len(p.history)+len(p.input)+len(added))
+	items = append(append(append(items, p.history...), p.input...), added...)
+	items, err := forModel(items, p.shellName())
+	if err != nil {
+		return llm.Request{}, err
+	}
+	out := llm.Request{Model: p.route.Model, Items: items, MaxOutputTokens: r.MaxOutputTokens, Temperature: r.Temperature,
+		TopP: r.TopP, Text: r.Text, Reasoning: r.Reasoning}
+	if r.User != nil {
+		out.User = *r.User
+	}
+	var notes []string
+	if p.place.replaced {
+		notes = append(notes, noteFresh)
+	}
+	if last && len(r.Tools) > 0 {
+		notes = append(notes, noteLast)
+	}
+	own := ""
+	if r.Instructions != nil {
+		own = *r.Instructions
+	}
+	out.Instructions = instructed(own, notes...)
+	if last {
+		return out, nil
+	}
+	for _, t := range p.functions {
+		if p.choice.permits(t.Name) {
+			out.Tools = append(out.Tools, t)
+		}
+	}
+	if p.shell != nil && p.choice.permits(shellChoice) {
+		out.Tools = append(out.Tools, *p.shell)
+	}
+	if len(out.Tools) > 0 {
+		out.ToolChoice = p.choice.forRound(first, p.shellName())
+		out.ParallelToolCalls = r.ParallelToolCalls
+	}
+	return out, nil
+}

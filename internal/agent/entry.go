@@ -1,0 +1,94 @@
+package agent
+
+import (
+	"context"
+	"unicode/utf8"
+
+	"github.com/hardshell-dev/hardshell/internal/container"
+	"github.com/hardshell-dev/hardshell/internal/wire/openai"
+)
+
+// Exit codes of calls that did not run, as shells use them.
+const (
+	exitUsage      = 2   // the arguments were wrong
+	exitNotStarted = 126 // the command could not be run
+	exitKilled     = 137 // it was killed, or its end was not seen
+)
+
+// The reasons that a receipt gives for an end that the exit code alone does not explain.
+const (
+	reasonTimedOut    = "timed_out"
+	reasonCancelled   = "cancelled"
+	reasonMemory      = "memory_limit"
+	reasonNotStarted  = "not_started"
+	reasonInterrupted = "interrupted"
+)
+
+// entryOf is a command's result as an output entry.
+func entryOf(r container.Result) openai.ShellOutput {
+	e := openai.ShellOutput{Stdout: r.Stdout.Text, Stderr: r.Stderr.Text, Outcome: openai.Exit(r.ExitCode),
+		Receipt: &openai.Receipt{DurationMS: r.Duration.Milliseconds(), TimeoutMS: r.Timeout.Milliseconds(),
+			Rung: r.Isolation.Got, Missing: r.Isolation.Missing, StdoutBytes: r.Stdout.Bytes, StderrBytes: r.Stderr.Bytes,
+			Signal: r.Signal}}
+	switch {
+	case r.TimedOut:
+		e.Outcome = openai.Timeout()
+		e.Receipt.Reason = reasonTimedOut
+	case r.Cancelled:
+		e.Receipt.Reason = reasonCancelled
+	case r.OutOfMemory:
+		e.Receipt.Reason = reasonMemory
+	}
+	return e
+}
+
+// notStarted is the entry of a command that was never run, with the reason where a shell would put it.
+func notStarted(ctx context.Context, err error) openai.ShellOutput {
+	e := openai.ShellOutput{Stderr: "shell: " + public(err), Outcome: openai.Exit(exitNotStarted),
+		Receipt: &openai.Receipt{Reason: reasonNotStarted}}
+	if ctx.Err() != nil {
+		e.Stderr = "shell: cancelled before it was started"
+		e.Receipt.Reason = reasonCancelled
+	}
+	return e
+}
+
+// interrupted is the entry of a command that was started and whose end was not seen. It has what was heard of it.
+func interrupted(ctx context.Context, err error, heard tail) openai.ShellOutput {
+	e := openai.ShellOutput{Stdout: string(heard.stdout), Stderr: string(heard.stderr), Outcome: openai.Exit(exitKilled),
+		Receipt: &openai.Receipt{Reason: reasonInterrupted, StdoutBytes: heard.stdoutBytes, StderrBytes: heard.stderrBytes}}
+	if ctx.Err() != nil {
+		e.Receipt.Reason = reasonCancelled
+		return e
+	}
+	if e.Stderr != "" {
+		e.Stderr += "\n"
+	}
+	e.Stderr += "shell: " + public(err)
+	return e
+}
+
+// tail is the last of what a command was heard to print, for the case that its spool is lost with its container.
+type tail struct {
+	stdout, stderr           []byte
+	stdoutBytes, stderrBytes int64
+}
+
+func (t *tail) add(d container.Delta, limit int) {
+	t.stdoutBytes += int64(len(d.Stdout))
+	t.stderrBytes += int64(len(d.Stderr))
+	t.stdout = keepLast(append(t.stdout, d.Stdout...), limit)
+	t.stderr = keepLast(append(t.stderr, d.Stderr...), limit)
+}
+
+// keepLast keeps about the last limit bytes, from a whole character on. It cuts only when twice that has gathered.
+func keepLast(b []byte, limit int) []byte {
+	if len(b) <= 2*limit {
+		return b
+	}
+	cut := len(b) - limit
+	for cut < len(b) && !utf8.RuneStart(b[cut]) {
+		cut++
+	}
+	return append(b[:0], b[cut:]...)
+}

@@ -1,0 +1,121 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/container"
+	"github.com/hardshell-dev/hardshell/internal/wire/openai"
+)
+
+// place is where a request's shell calls run, as far as it is known before the first of them.
+type place struct {
+	id       string               // the container; empty until one is made for the first call
+	memory   string               // its memory limit as it was asked for
+	spec     container.CreateSpec // of the container to make
+	replaced bool                 // the chain's own container is gone: the model is told
+}
+
+// Where calls of the shell tool may be asked to run.
+const (
+	envAuto      = "container_auto"
+	envReference = "container_reference"
+	envLocal     = "local"
+)
+
+// readEnvironment decides where the calls of a shell tool run. chained is the container of the conversation's earlier
+// turns, if they had one. Nothing is started and no container is made here.
+func (a *Agent) readEnvironment(ctx context.Context, org string, env *openai.Environment, param, chained string) (place, error) {
+	if env == nil {
+		env = &openai.Environment{Type: a.options.DefaultEnvironment}
+		if env.Type == "" {
+			env.Type = envAuto
+		}
+	}
+	if len(env.FileIDs) > 0 {
+		return place{}, rejected(param+".file_ids", "Files by file_id can't be put into a container yet.").
+			WithTry("input_file parts with file_data")
+	}
+	if s := strings.TrimSpace(string(env.Skills)); present(env.Skills) && s != "[]" {
+		return place{}, rejected(param+".skills", "Skills are not served yet.")
+	}
+	switch env.Type {
+	case envAuto:
+		return a.autoPlace(ctx, org, env, param, chained)
+	case envReference:
+		return a.referencedPlace(ctx, org, env, param)
+	case envLocal:
+		return place{}, rejected(param+".type", "Shell calls that the client runs are not served yet, and this server never runs them in its place.").
+			WithTry(`{"type":"container_auto"} to run commands in a container here`)
+	case "":
+		return place{}, invalid(param+".type", "An environment needs a type.").WithCode("missing_required_parameter")
+	default:
+		return place{}, invalid(param+".type", "environment.type has an unknown value %q.", env.Type)
+	}
+}
+
+func (a *Agent) autoPlace(ctx context.Context, org string, env *openai.Environment, param, chained string) (place, error) {
+	spec, err := container.ReadRequest(openai.ContainerRequest{ExpiresAfter: env.ExpiresAfter,
+		MemoryLimit: env.MemoryLimit, NetworkPolicy: env.NetworkPolicy})
+	if err != nil {
+		return place{}, under(param, err)
+	}
+	p := place{spec: spec, memory: spec.MemoryLimit}
+	if chained == "" {
+		return p, nil
+	}
+	c, err := a.containers.Usable(ctx, org, chained)
+	switch fault.KindOf(err) {
+	case fault.NotFound, fault.Expired:
+		p.replaced = true
+		return p, nil
+	}
+	if err != nil {
+		return place{}, err
+	}
+	if spec.MemoryLimit != "" && !strings.EqualFold(spec.MemoryLimit, c.MemoryLimit) {
+		return place{}, rejected(param+".memory_limit", "The container of this conversation has the memory limit %q, which can't be changed.",
+			c.MemoryLimit).WithTry("leaving memory_limit out, or a new conversation")
+	}
+	return place{id: c.ID, memory: c.MemoryLimit}, nil
+}
+
+func (a *Agent) referencedPlace(ctx context.Context, org string, env *openai.Environment, param string) (place, error) {
+	if env.ContainerID == "" {
+		return place{}, invalid(param+".container_id", "A container_reference needs a container_id.").
+			WithCode("missing_required_parameter")
+	}
+	if err := container.CheckNetwork(env.NetworkPolicy); err != nil {
+		return place{}, under(param, err)
+	}
+	c, err := a.containers.Usable(ctx, org, env.ContainerID)
+	if err != nil {
+		if e, ok := fault.As(err); ok && e.Param == "" {
+			return place{}, e.WithParam(param + ".container_id")
+		}
+		return place{}, err
+	}
+	return place{id: c.ID, memory: c.MemoryLimit}, nil
+}
+
+// rejected is the refusal of an environment that is well-formed and can't be had.
+func rejected(param, format string, args ...any) *fault.Error {
+	return invalid(param, format, args...).WithCode("shell_environment_rejected")
+}
+
+// under tells an error about a container's settings as one about the environment that holds them.
+func under(param string, err error) error {
+	e, ok := fault.As(err)
+	if !ok {
+		return fmt.Errorf("read environment: %w", err)
+	}
+	if e.Kind == fault.Invalid {
+		e = e.WithCode("shell_environment_rejected")
+	}
+	if e.Param != "" {
+		param += "." + e.Param
+	}
+	return e.WithParam(param)
+}

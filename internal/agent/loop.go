@@ -1,0 +1,225 @@
+package agent
+
+import (
+	"context"
+
+	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/id"
+	"github.com/hardshell-dev/hardshell/internal/response"
+	"github.com/hardshell-dev/hardshell/internal/wire/openai"
+)
+
+// loop is one response's life: model turns and the calls between them.
+type loop struct {
+	agent *Agent
+	run   run
+	plan  *plan
+	wire  *wire
+
+	added   []openai.Item   // what this response has added to the conversation
+	callIDs map[string]bool // of the whole conversation
+	calls   int             // shell calls so far
+	tokens  int64           // output tokens so far
+
+	container string // where commands run; empty until the row is made
+	staged    bool   // the request's files are in the workspace
+	files     []openai.OutputFile
+	recent    []openai.OutputFile // what the last round of calls wrote
+	trouble   error               // why no command of the last round could be started
+}
+
+func newLoop(a *Agent, r run, p *plan) *loop {
+	l := &loop{agent: a, run: r, plan: p, wire: &wire{run: r}, callIDs: map[string]bool{}, container: p.place.id}
+	for _, items := range [][]openai.Item{p.history, p.input} {
+		for _, i := range items {
+			if i.CallID != "" {
+				l.callIDs[i.CallID] = true
+			}
+		}
+	}
+	return l
+}
+
+// uniqueCallID keeps the model's own id of a call where no other call of the conversation has it. Some upstreams count
+// from call_0 in every turn.
+func (l *loop) uniqueCallID(callID string) string {
+	if callID == "" || l.callIDs[callID] {
+		callID = id.New(id.Call)
+	}
+	l.callIDs[callID] = true
+	return callID
+}
+
+// fate decides what becomes of a call. before is how many calls the turn already has.
+func (l *loop) fate(name string, before int, last bool) (fate, string) {
+	p := l.plan
+	limit := p.request.MaxToolCalls
+	shell := p.shell != nil && name == p.shell.Name
+	switch {
+	case !p.parallel && before > 0:
+		return dropped, ""
+	case p.names[name]:
+		return toClient, ""
+	case shell && last:
+		return refused, "No more commands can be run for this request. Answer now with what you have."
+	case shell && limit != nil && int64(l.calls) >= *limit:
+		return refused, "The request allows no more tool calls. Answer now with what you have."
+	case shell && (p.choice.mode == "none" || !p.choice.permits(shellChoice)):
+		return refused, "The request does not allow calls of this function."
+	case shell:
+		return ours, ""
+	default:
+		return refused, "There is no function named " + name + ". Call only the functions that were declared."
+	}
+}
+
+// live runs the response and says how it ends. When it returns, every item that it opened is closed.
+func (l *loop) live(ctx context.Context) response.End {
+	if l.container != "" {
+		l.run.SetContainer(l.container)
+	}
+	if err := l.run.Announce(); err != nil {
+		return l.ending(ctx, err)
+	}
+	for round := 1; ; round++ {
+		last := round >= l.agent.options.MaxIterations
+		t, err := l.ask(ctx, round == 1, last)
+		if err != nil {
+			t.abandon()
+			return l.ending(ctx, err)
+		}
+		if end, over := l.after(ctx, t); over {
+			return end
+		}
+	}
+}
+
+// ask lets the model take one turn and forwards it.
+func (l *loop) ask(ctx context.Context, first, last bool) (*turn, error) {
+	t := newTurn(l, last)
+	req, err := l.plan.ask(first, last, l.added)
+	if err != nil {
+		return t, err
+	}
+	if limit := l.plan.request.MaxOutputTokens; limit != nil {
+		left := *limit - l.tokens
+		if left < 1 { // the earlier turns have used them up
+			t.end = openai.NewLifecycle(openai.EventIncomplete, openai.Response{Status: openai.Incomplete,
+				IncompleteDetails: &openai.IncompleteDetails{Reason: openai.ReasonMaxOutputTokens}})
+			return t, nil
+		}
+		req.MaxOutputTokens = &left
+	}
+	for ev, err := range l.plan.route.Provider.Stream(ctx, req) {
+		if err == nil {
+			err = t.take(ctx, ev)
+		}
+		if err == nil {
+			err = l.wire.ended()
+		}
+		if err != nil {
+			return t, err
+		}
+		if t.end != nil {
+			break
+		}
+	}
+	if t.end == nil {
+		return t, fault.New(fault.Upstream, "The model's stream ended before its turn was complete.")
+	}
+	if u := t.end.Response.Usage; u != nil {
+		l.run.AddUsage(*u)
+		l.tokens += u.OutputTokens
+	}
+	return t, nil
+}
+
+// after handles a turn that the provider ended: it runs the turn's calls, and says whether the response is over.
+func (l *loop) after(ctx context.Context, t *turn) (end response.End, over bool) {
+	switch r := t.end.Response; {
+	case r.Status == openai.Incomplete:
+		reason := openai.ReasonMaxOutputTokens
+		if r.IncompleteDetails != nil && r.IncompleteDetails.Reason != "" {
+			reason = r.IncompleteDetails.Reason
+		}
+		t.abandon()
+		return response.End{Status: openai.Incomplete, Reason: reason}, true
+	case r.Status != openai.Completed:
+		t.abandon()
+		if r.Error == nil {
+			return l.ending(ctx, fault.New(fault.Upstream, "The model's provider failed.")), true
+		}
+		return response.End{Status: openai.Failed, Error: r.Error}, true
+	case t.unfinished():
+		t.abandon()
+		return l.ending(ctx, fault.New(fault.Upstream, "The model's stream left an item unfinished.")), true
+	}
+	if !t.has(ours) {
+		t.releaseAnswer(ctx)
+		l.remember(t)
+		return l.settle(t)
+	}
+	t.release(nil)
+	// No command starts before the turn that asked for it is on record.
+	err := ctx.Err()
+	if err == nil {
+		err = l.run.Sync(ctx)
+	}
+	if err != nil {
+		t.abandon()
+		return l.ending(ctx, err), true
+	}
+	l.runCalls(ctx, t)
+	if err := context.Cause(ctx); err != nil {
+		return l.ending(ctx, err), true
+	}
+	if err := l.wire.ended(); err != nil {
+		return l.ending(ctx, err), true
+	}
+	l.remember(t)
+	return l.settle(t)
+}
+
+// remember adds a turn to the conversation: its items, then the outputs of its calls.
+func (l *loop) remember(t *turn) {
+	var outputs []openai.Item
+	for _, n := range t.entries {
+		switch n.fate {
+		case dropped:
+			continue
+		case ours:
+			n.item = openai.NewItem(n.call.item)
+			outputs = append(outputs, openai.NewItem(n.call.output))
+		case refused:
+			outputs = append(outputs, functionOutput(n.callID, errorText(n.why)))
+		}
+		l.added = append(l.added, n.item)
+	}
+	l.added = append(l.added, outputs...)
+}
+
+// settle decides whether the model is asked again.
+func (l *loop) settle(t *turn) (end response.End, over bool) {
+	called := t.has(ours) || t.has(refused)
+	switch {
+	case t.has(toClient): // the client answers its calls; ours of the same turn are done
+		return response.End{Status: openai.Completed}, true
+	case called && !t.last:
+		return response.End{}, false
+	case !t.answered() && l.trouble != nil:
+		return response.End{Status: openai.Failed, Error: failure(l.trouble)}, true
+	case called, t.last && !t.answered():
+		return response.End{Status: openai.Incomplete, Reason: openai.ReasonMaxMessages}, true
+	default:
+		return response.End{Status: openai.Completed}, true
+	}
+}
+
+// ending is how a response ends that was cancelled or broke.
+func (l *loop) ending(ctx context.Context, err error) response.End {
+	if ctx.Err() != nil {
+		return response.End{Status: openai.Cancelled}
+	}
+	l.agent.options.Logger.Warn("response failed", "response", l.run.ID(), "error", err)
+	return response.End{Status: openai.Failed, Error: failure(err)}
+}

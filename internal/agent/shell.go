@@ -1,0 +1,274 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"path"
+	"sync"
+	"time"
+
+	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/container"
+	"github.com/hardshell-dev/hardshell/internal/id"
+	"github.com/hardshell-dev/hardshell/internal/wire/openai"
+)
+
+// call is one call of our shell: two items on the wire, and the commands behind them.
+type call struct {
+	item    openai.ShellCall
+	index   int
+	read    bool  // its arguments were read
+	problem error // what is wrong with them
+	closed  bool  // its output_item.done was sent
+
+	output      openai.ShellCallOutput
+	outputIndex int
+	trouble     error // why none of its commands could be started
+}
+
+// environment is where the next call runs. The container's row is made here, for the first call; nothing is started.
+// It is nil when no row can be made, and the call is then answered as one that could not be started.
+func (l *loop) environment(ctx context.Context) *openai.ItemEnvironment {
+	if l.container == "" {
+		c, err := l.agent.containers.Create(ctx, l.plan.principal.Org, l.plan.place.spec)
+		if err != nil {
+			l.trouble = err
+			return nil
+		}
+		l.container = c.ID
+		l.run.SetContainer(c.ID)
+	}
+	return &openai.ItemEnvironment{Type: envReference, ContainerID: l.container}
+}
+
+// stage puts the request's files into the workspace, once. Files of a message that the model has answered before go
+// into a new container only.
+func (l *loop) stage(ctx context.Context) error {
+	if l.container == "" {
+		return l.trouble
+	}
+	if l.staged {
+		return nil
+	}
+	for _, f := range l.plan.files {
+		if f.replayed && l.plan.place.id != "" {
+			continue
+		}
+		_, err := l.agent.containers.Put(ctx, l.plan.principal.Org, l.container, f.name, bytes.NewReader(f.data),
+			container.SourceUser)
+		if err != nil {
+			return err
+		}
+	}
+	l.staged = true
+	l.plan.files = nil
+	return nil
+}
+
+// runCalls runs the calls of a turn, all at the same time, and returns when each has its output.
+func (l *loop) runCalls(ctx context.Context, t *turn) {
+	unready := l.stage(ctx)
+	var calls []*call
+	var wg sync.WaitGroup
+	for _, n := range t.entries {
+		if n.fate == ours {
+			calls = append(calls, n.call)
+		}
+	}
+	for _, c := range calls {
+		l.announce(c)
+	}
+	for _, c := range calls {
+		wg.Go(func() { l.runCall(ctx, c, unready) })
+	}
+	wg.Wait()
+	l.recent, l.trouble = nil, nil
+	for _, c := range calls {
+		l.recent = merge(l.recent, c.output.OutputFiles)
+		l.trouble = errors.Join(l.trouble, c.trouble)
+	}
+	for _, c := range calls {
+		if c.trouble == nil {
+			l.trouble = nil
+		}
+	}
+	l.files = merge(l.files, l.recent)
+}
+
+// announce opens a call's output item.
+func (l *loop) announce(c *call) {
+	c.output = openai.ShellCallOutput{Type: openai.TypeShellCallOutput, ID: id.New(id.ShellCallOutput),
+		CallID: c.item.CallID, Status: openai.InProgress, MaxOutputLength: c.item.Action.MaxOutputLength,
+		Output: []openai.ShellOutput{}}
+	c.outputIndex = l.wire.open(openai.NewItem(c.output))
+}
+
+// closeCall sends the end of a shell_call: completed once something was started.
+func (l *loop) closeCall(c *call, started bool) {
+	c.item.Status = openai.Completed
+	if !started {
+		c.item.Status = openai.Incomplete
+	}
+	c.closed = true
+	l.wire.emit(openai.NewItemEvent(openai.EventItemDone, c.index, openai.NewItem(c.item)))
+}
+
+func (l *loop) runCall(ctx context.Context, c *call, unready error) {
+	commands := c.item.Action.Commands
+	switch {
+	case c.problem != nil:
+		// There is no command to number, so the entry comes with the item and not by an event of its own.
+		l.closeCall(c, false)
+		c.output.Output = []openai.ShellOutput{{Stderr: "shell: " + c.problem.Error(), Outcome: openai.Exit(exitUsage),
+			Receipt: &openai.Receipt{Reason: reasonNotStarted}}}
+		c.output.Status = openai.Completed
+	case unready != nil:
+		l.closeCall(c, false)
+		c.trouble = unready
+		for i := range commands {
+			c.output.Output = append(c.output.Output, notStarted(ctx, unready))
+			l.entryDone(c, i, c.output.Output[i])
+		}
+		c.output.Status = openai.Incomplete
+	default:
+		l.runCommands(ctx, c)
+	}
+	l.wire.emit(openai.NewItemEvent(openai.EventItemDone, c.outputIndex, openai.NewItem(c.output)))
+}
+
+// runCommands runs the commands of a call at the same time. The shell_call is closed when the first of them has been
+// started, or when none could be; what any of them prints comes after that.
+func (l *loop) runCommands(ctx context.Context, c *call) {
+	commands := c.item.Action.Commands
+	entries := make([]openai.ShellOutput, len(commands))
+	changed := make([][]openai.OutputFile, len(commands))
+	whole := make([]bool, len(commands))
+	errs := make([]error, len(commands))
+	g := gate{left: len(commands), open: make(chan struct{}), pass: func(started bool) { l.closeCall(c, started) }}
+	var wg sync.WaitGroup
+	for i, script := range commands {
+		wg.Go(func() {
+			e, err := l.agent.containers.Exec(ctx, l.plan.principal.Org, l.container, container.Command{
+				Key: l.run.ID() + "." + c.item.ID, Index: i, Script: script, Timeout: timeout(c.item.Action.TimeoutMS),
+				MaxOutput: l.plan.viewSize(c.item.Action.MaxOutputLength)})
+			g.tried(err == nil)
+			if err != nil {
+				errs[i], entries[i] = err, notStarted(ctx, err)
+			} else {
+				entries[i], changed[i], whole[i] = l.follow(ctx, c, i, e)
+			}
+			l.entryDone(c, i, entries[i])
+		})
+	}
+	wg.Wait()
+	c.output.Output = entries
+	c.output.Status = openai.Completed
+	for i := range commands {
+		c.output.OutputFiles = merge(c.output.OutputFiles, changed[i])
+		if !whole[i] {
+			c.output.Status = openai.Incomplete
+		}
+	}
+	if !g.started {
+		c.trouble = errors.Join(errs...)
+	}
+}
+
+// gate holds back the output of a call's commands until the call itself has been closed.
+type gate struct {
+	pass    func(started bool)
+	open    chan struct{}
+	mu      sync.Mutex
+	left    int // commands whose start is not decided yet
+	passed  bool
+	started bool
+}
+
+// tried notes that a command was started or could not be, and returns when the call is closed.
+func (g *gate) tried(started bool) {
+	g.mu.Lock()
+	g.left--
+	g.started = g.started || started
+	if !g.passed && (started || g.left == 0) {
+		g.passed = true
+		g.pass(started)
+		close(g.open)
+	}
+	g.mu.Unlock()
+	<-g.open
+}
+
+// killPatience bounds the wait for a cancelled command's last words. The kill itself takes no more than a second.
+const killPatience = 5 * time.Second
+
+// follow sends what a command prints as it comes, and returns its entry, the files that it changed, and whether it
+// ran to an end of its own or to its time limit.
+func (l *loop) follow(ctx context.Context, c *call, i int, e execution) (openai.ShellOutput, []openai.OutputFile, bool) {
+	// A cancelled command is still followed to its end: what it printed before counts.
+	until, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer giveUp()
+	stop := context.AfterFunc(ctx, func() {
+		e.Cancel()
+		select {
+		case <-time.After(killPatience):
+			giveUp()
+		case <-until.Done():
+		}
+	})
+	defer stop()
+	var heard tail
+	for d, err := range e.Follow(until) {
+		if err != nil {
+			break // Wait tells why
+		}
+		if d == (container.Delta{}) {
+			continue
+		}
+		heard.add(d, l.plan.maxOutput)
+		l.wire.emit(&openai.OutputDeltaEvent{Head: openai.Head{Type: openai.EventOutputDelta}, ItemID: c.output.ID,
+			OutputIndex: c.outputIndex, CommandIndex: i, Delta: openai.OutputDelta(d)})
+	}
+	r, err := e.Wait(until)
+	if err != nil {
+		return interrupted(ctx, err, heard), nil, false
+	}
+	files := make([]openai.OutputFile, len(r.Changed))
+	for n, f := range r.Changed {
+		files[n] = openai.OutputFile{ContainerID: l.container, FileID: f.ID, Filename: path.Base(f.Path), Path: f.Path,
+			Bytes: f.Bytes, ContentType: f.ContentType, Source: f.Source}
+	}
+	return entryOf(r), files, !r.Cancelled
+}
+
+func (l *loop) entryDone(c *call, i int, e openai.ShellOutput) {
+	l.wire.emit(&openai.OutputDoneEvent{Head: openai.Head{Type: openai.EventOutputDone}, ItemID: c.output.ID,
+		OutputIndex: c.outputIndex, CommandIndex: i, Output: []openai.ShellOutput{e}})
+}
+
+// minView is the least that a command's stream may be cut to: less tells the model nothing.
+const minView = 64
+
+// viewSize bounds the characters of a stream that the model asks to see; 0 leaves it to the container's setting.
+func (p *plan) viewSize(asked *int64) int {
+	if asked == nil {
+		return 0
+	}
+	return int(max(minView, min(*asked, int64(max(p.maxOutput, minView)))))
+}
+
+// timeout is the time limit that a call asks for; 0 leaves it to the container's setting, which also has the cap.
+func timeout(ms *int64) time.Duration {
+	if ms == nil {
+		return 0
+	}
+	return time.Duration(min(*ms, int64(24*time.Hour/time.Millisecond))) * time.Millisecond
+}
+
+// public is the part of an error that a model and a client may read.
+func public(err error) string {
+	if e, ok := fault.As(err); ok {
+		return e.Public()
+	}
+	return "The container could not be used because of an error of the server."
+}

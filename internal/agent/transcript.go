@@ -1,0 +1,243 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/hardshell-dev/hardshell/internal/wire/openai"
+)
+
+// forModel is a conversation as a provider gets it: messages, reasoning, function calls and their outputs only. The
+// shell appears as calls of one function, an input file as a note of where it lies, and a call that was broken off
+// gets an output that says so, because every upstream refuses a call without one.
+func forModel(items []openai.Item, shell string) ([]openai.Item, error) {
+	answered := map[string]bool{}
+	commands := map[string][]string{} // by call id, for the outputs
+	for _, i := range items {
+		if answers[i.Type] != "" {
+			answered[i.CallID] = true
+		}
+	}
+	out := make([]openai.Item, 0, len(items))
+	for _, i := range items {
+		switch i.Type {
+		case openai.TypeMessage:
+			m, err := readable(i)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, m)
+		case openai.TypeFunctionCall:
+			if answered[i.CallID] {
+				out = append(out, i)
+			}
+		case openai.TypeShellCall:
+			var c openai.ShellCall
+			if err := i.Decode(&c); err != nil {
+				return nil, err
+			}
+			commands[c.CallID] = c.Action.Commands
+			out = append(out, openai.NewItem(openai.FunctionCall{Type: openai.TypeFunctionCall, ID: c.ID,
+				CallID: c.CallID, Name: shell, Arguments: argumentsText(c.Action), Status: openai.Completed}))
+			if !answered[c.CallID] {
+				out = append(out, functionOutput(c.CallID, errorText("This call was broken off; whether its commands ran is unknown.")))
+			}
+		case openai.TypeShellCallOutput:
+			var o openai.ShellCallOutput
+			if err := i.Decode(&o); err != nil {
+				return nil, err
+			}
+			out = append(out, functionOutput(o.CallID, resultText(commands[o.CallID], o)))
+		default:
+			out = append(out, i)
+		}
+	}
+	return out, nil
+}
+
+func functionOutput(callID, text string) openai.Item {
+	return openai.NewItem(openai.FunctionCallOutput{Type: openai.TypeFunctionCallOutput, CallID: callID,
+		Output: openai.OutputText(text), Status: openai.Completed})
+}
+
+// errorText is what the model reads when one of its calls was not run.
+func errorText(sentence string) string {
+	raw, err := openai.Marshal(map[string]string{"error": sentence})
+	if err != nil { // a string always marshals
+		return sentence
+	}
+	return string(raw)
+}
+
+// readable replaces a message's input_file parts by text: a note of where the file lies, or the text that it holds.
+func readable(i openai.Item) (openai.Item, error) {
+	if !strings.Contains(string(i.Raw), `"input_file"`) {
+		return i, nil
+	}
+	var m struct{ Content []object }
+	if err := i.Decode(&m); err != nil {
+		return i, err
+	}
+	for n, o := range m.Content {
+		var p struct {
+			Type     string `json:"type"`
+			Filename string `json:"filename"`
+			FileData string `json:"file_data"`
+			Path     string `json:"path"`
+			Bytes    int64  `json:"bytes"`
+		}
+		if err := json.Unmarshal(o.raw(), &p); err != nil || p.Type != "input_file" {
+			continue
+		}
+		text := fmt.Sprintf("[file %s, %d bytes, is at %s]", p.Filename, p.Bytes, p.Path)
+		if p.Path == "" {
+			_, data, err := decodeFile(p.FileData)
+			if err != nil {
+				return i, fmt.Errorf("read input file %s: %w", p.Filename, err)
+			}
+			text = fmt.Sprintf("[file %s, %d bytes]\n%s\n[end of file %s]", p.Filename, len(data), data, p.Filename)
+		}
+		part := object{}
+		part.set("type", "input_text")
+		part.set("text", text)
+		m.Content[n] = part
+	}
+	return withKeys(i, map[string]any{"content": m.Content})
+}
+
+// result is one command's result as the model reads it.
+type result struct {
+	Command       string   `json:"command,omitempty"`
+	Stdout        string   `json:"stdout"`
+	Stderr        string   `json:"stderr"`
+	ExitCode      *int     `json:"exit_code,omitempty"`
+	TimedOut      bool     `json:"timed_out,omitempty"`
+	DurationMS    *int64   `json:"duration_ms,omitempty"`
+	StdoutOmitted int64    `json:"stdout_omitted_chars,omitempty"`
+	StderrOmitted int64    `json:"stderr_omitted_chars,omitempty"`
+	FilesWritten  []string `json:"files_written,omitempty"`
+	FilesUnlisted int      `json:"files_unlisted,omitempty"`
+	Note          string   `json:"note,omitempty"`
+}
+
+// resultText is a call's result for the model: one JSON object per command, a line each. The files of a call with
+// several commands stand on a line of their own, as they ran at the same time in one place.
+func resultText(commands []string, o openai.ShellCallOutput) string {
+	var b strings.Builder
+	files, unlisted := written(o.OutputFiles)
+	for n, e := range o.Output {
+		r := result{Stdout: e.Stdout, Stderr: e.Stderr, ExitCode: e.Outcome.ExitCode,
+			TimedOut: e.Outcome.Type == "timeout", StdoutOmitted: omitted(e.Stdout), StderrOmitted: omitted(e.Stderr),
+			Note: note(e)}
+		if n < len(commands) {
+			r.Command = shorten(commands[n], maxCommandEcho)
+		}
+		if e.Receipt != nil {
+			r.DurationMS = &e.Receipt.DurationMS
+		}
+		if len(o.Output) == 1 {
+			r.FilesWritten, r.FilesUnlisted = files, unlisted
+		}
+		writeLine(&b, r)
+	}
+	if len(o.Output) != 1 && len(files) > 0 {
+		writeLine(&b, struct {
+			FilesWritten  []string `json:"files_written"`
+			FilesUnlisted int      `json:"files_unlisted,omitempty"`
+		}{files, unlisted})
+	}
+	if b.Len() == 0 {
+		return errorText("This call has no output.")
+	}
+	return b.String()
+}
+
+func writeLine(b *strings.Builder, v any) {
+	raw, err := openai.Marshal(v)
+	if err != nil { // strings and numbers always marshal
+		return
+	}
+	if b.Len() > 0 {
+		b.WriteByte('\n')
+	}
+	b.Write(raw)
+}
+
+const (
+	maxCommandEcho  = 200 // characters of a command that its result repeats; the call has all of it
+	maxFilesWritten = 50  // files that a result names to the model; the rest are counted
+)
+
+func written(files []openai.OutputFile) (names []string, unlisted int) {
+	for _, f := range files {
+		if len(names) == maxFilesWritten {
+			return names, len(files) - len(names)
+		}
+		names = append(names, fmt.Sprintf("%s (%d bytes)", path.Clean(f.Path), f.Bytes))
+	}
+	return names, 0
+}
+
+// note says in words what the numbers of an entry do not.
+func note(e openai.ShellOutput) string {
+	var notes []string
+	reason, limit := "", int64(0)
+	if e.Receipt != nil {
+		reason, limit = e.Receipt.Reason, e.Receipt.TimeoutMS
+	}
+	switch {
+	case e.Outcome.Type == "timeout" && limit > 0:
+		notes = append(notes, fmt.Sprintf("Stopped at its time limit of %d ms with all its processes.", limit))
+	case e.Outcome.Type == "timeout":
+		notes = append(notes, "Stopped at its time limit with all its processes.")
+	case reason == "memory_limit":
+		notes = append(notes, "Killed: the memory limit was reached.")
+	case reason == "cancelled":
+		notes = append(notes, "Cancelled before it ended.")
+	case reason == "interrupted":
+		notes = append(notes, "Interrupted: the container was lost while it ran.")
+	case reason == "not_started":
+		notes = append(notes, "The command was not started.")
+	}
+	if omitted(e.Stdout)+omitted(e.Stderr) > 0 {
+		notes = append(notes, "Output was cut in the middle; redirect long output to a file under "+workspace+
+			", then grep or tail it.")
+	}
+	return strings.Join(notes, " ")
+}
+
+// omission is the line that a view has where it leaves characters out.
+var omission = regexp.MustCompile(`\n\[… ([0-9,]+) characters? left out …\]\n`)
+
+// omitted reads how many characters a view leaves out. The line counts only where a view puts it, between two halves,
+// so that a program that prints such a line does not pass for one.
+func omitted(view string) int64 {
+	for _, m := range omission.FindAllStringSubmatchIndex(view, -1) {
+		head, tail := utf8.RuneCountInString(view[:m[0]]), utf8.RuneCountInString(view[m[1]:])
+		if tail-head != 0 && tail-head != 1 {
+			continue
+		}
+		n, err := strconv.ParseInt(strings.ReplaceAll(view[m[2]:m[3]], ",", ""), 10, 64)
+		if err == nil {
+			return n
+		}
+	}
+	return 0
+}
+
+// shorten keeps the first characters of s.
+func shorten(s string, chars int) string {
+	n := 0
+	for i := range s {
+		if n == chars {
+			return s[:i] + "…"
+		}
+		n++
+	}
+	return s
+}

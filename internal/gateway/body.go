@@ -10,32 +10,41 @@ import (
 	"github.com/hardshell-dev/hardshell/fault"
 )
 
-// bodyPatience is how long one read of a body may wait for its next bytes.
-const bodyPatience = time.Minute
-
 // body counts and times the reads of a request's body.
 type body struct {
 	io.ReadCloser
 	rc      *http.ResponseController
-	renewed time.Time
+	renewed time.Time // when the read deadline was last moved
+	wait    time.Duration
+	ended   bool // read to its end
 }
 
+// limitBody bounds a request's body in bytes and in patience. It comes before every check: the server itself reads
+// what a refused client still has to send, and must not wait for one that sends nothing.
 func (g *Gateway) limitBody(w *responseWriter, r *http.Request) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return
 	}
-	r.Body = &body{ReadCloser: http.MaxBytesReader(w.ResponseWriter, r.Body, g.maxBody), rc: w.rc}
+	b := &body{ReadCloser: http.MaxBytesReader(w.ResponseWriter, r.Body, g.maxBody), rc: w.rc, wait: g.patience}
+	b.extend()
+	r.Body, w.body = b, b
+}
+
+// extend moves the read deadline, if a quarter of it has passed. A test's recorder has none to move.
+func (b *body) extend() {
+	if now := time.Now(); now.Sub(b.renewed) > b.wait/4 {
+		b.renewed = now
+		b.rc.SetReadDeadline(now.Add(b.wait))
+	}
 }
 
 // Read moves the deadline before each read and lifts it at the end: from then on the server itself reads the
 // connection, to see the client go, and must not time out.
 func (b *body) Read(p []byte) (int, error) {
-	if now := time.Now(); now.Sub(b.renewed) > bodyPatience/4 {
-		b.renewed = now
-		b.rc.SetReadDeadline(now.Add(bodyPatience)) // a test's recorder has none; then there is nothing to time
-	}
+	b.extend()
 	n, err := b.ReadCloser.Read(p)
-	if err != nil {
+	if errors.Is(err, io.EOF) {
+		b.ended = true
 		b.rc.SetReadDeadline(time.Time{})
 	}
 	return n, err

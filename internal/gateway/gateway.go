@@ -12,7 +12,6 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"net/http"
 	"path"
@@ -40,13 +39,17 @@ type ErrorWriter func(w http.ResponseWriter, r *http.Request, err error)
 // DefaultMaxBody is the body limit where the operator set none: files travel base64 in JSON.
 const DefaultMaxBody = 64 << 20
 
+// DefaultPatience is how long one read of a body, or one write of an answer, waits for the other side.
+const DefaultPatience = 30 * time.Second
+
 // Options are the gateway's surroundings. Tenants is required.
 type Options struct {
 	Tenants      Authenticator
-	MaxBody      int64        // bytes; 0 = DefaultMaxBody
-	AllowedHosts []string     // further names in Host and Origin: "name" (any port) or "name:port"
-	Logger       *slog.Logger // nil = silent
-	Health       func() any   // what GET /healthz answers, seen by anybody; nil = {"status":"ok"}
+	MaxBody      int64         // bytes; 0 = DefaultMaxBody
+	AllowedHosts []string      // further names in Host and Origin: "name" (any port) or "name:port"
+	Logger       *slog.Logger  // nil = silent
+	Patience     time.Duration // how long one read or write waits for the peer; 0 = DefaultPatience
+	Health       func() any    // what GET /healthz answers, seen by anybody; nil = {"status":"ok"}
 }
 
 // Gateway is an http.Handler. Register every route before it serves.
@@ -56,6 +59,7 @@ type Gateway struct {
 	hosts    []string
 	log      *slog.Logger
 	health   func() any
+	patience time.Duration
 	mux      *http.ServeMux
 	routes   []Route
 	allow    map[string][]string // path pattern -> methods
@@ -75,11 +79,14 @@ var prefixes = [...]string{"/v1/", "/api/v1/"}
 // New returns a gateway without routes; GET /healthz is there.
 func New(o Options) *Gateway {
 	g := &Gateway{
-		tenants: o.Tenants, maxBody: o.MaxBody, log: o.Logger, health: o.Health,
+		tenants: o.Tenants, maxBody: o.MaxBody, log: o.Logger, health: o.Health, patience: o.Patience,
 		mux: http.NewServeMux(), allow: map[string][]string{}, fallback: plainError,
 	}
 	if g.maxBody <= 0 {
 		g.maxBody = DefaultMaxBody
+	}
+	if g.patience <= 0 {
+		g.patience = DefaultPatience
 	}
 	for _, h := range o.AllowedHosts {
 		g.hosts = append(g.hosts, strings.ToLower(h))
@@ -150,14 +157,14 @@ func (rt *route) answer(w *responseWriter, r *http.Request) error {
 		return fault.New(fault.Forbidden, "This key does not have the scope %q.", rt.scope).
 			WithCode("insufficient_scope").WithTry("a key made with `hardshell key create --scope %s`", rt.scope)
 	}
-	rt.g.limitBody(w, r)
 	return rt.serve(w, r, p)
 }
 
 // ServeHTTP gives the request an id and a guarded writer, dispatches it, and logs it.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	rw := newResponseWriter(w, id.New(id.Request))
+	rw := newResponseWriter(w, id.New(id.Request), g.patience)
 	defer g.finish(rw, r)
+	g.limitBody(rw, r)
 	switch {
 	case r.URL.Path == "/healthz" && (r.Method == http.MethodGet || r.Method == http.MethodHead):
 		rw.route = healthRoute
@@ -186,6 +193,9 @@ func (g *Gateway) refuse(w *responseWriter, r *http.Request, err error) {
 	}
 	if d.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="hardshell"`)
+	}
+	if w.body != nil && !w.body.ended {
+		w.Header().Set("Connection", "close") // else the server waits for the rest of the body before it answers
 	}
 	write := w.route.errs
 	if write == nil {
@@ -235,5 +245,3 @@ func NewServer(h http.Handler, logger *slog.Logger) *http.Server {
 	}
 	return s
 }
-
-var _ io.Writer = (*responseWriter)(nil)

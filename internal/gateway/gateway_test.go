@@ -370,4 +370,3 @@ func TestRequestThatNeverEndsItsHeaderIsClosed(t *testing.T) {
 		t.Errorf("server deadlines: header %v, idle %v, write %v", s.ReadHeaderTimeout, s.IdleTimeout, s.WriteTimeout)
 	}
 }
-

@@ -12,25 +12,24 @@ import (
 	"github.com/hardshell-dev/hardshell/fault"
 )
 
-// writePatience is how long one write may wait for a client that does not read.
-const writePatience = 30 * time.Second
-
 // responseWriter remembers what was answered and gives every write a deadline.
 type responseWriter struct {
 	http.ResponseWriter
 	rc      *http.ResponseController
 	id      string
 	route   *route
+	body    *body // nil = the request has none
 	org     string
 	status  int
 	bytes   int64
 	started time.Time
-	renewed time.Time
+	renewed time.Time // when the write deadline was last moved
+	wait    time.Duration
 }
 
-func newResponseWriter(w http.ResponseWriter, requestID string) *responseWriter {
+func newResponseWriter(w http.ResponseWriter, requestID string, patience time.Duration) *responseWriter {
 	w.Header()["X-Request-Id"] = []string{requestID}
-	return &responseWriter{ResponseWriter: w, rc: http.NewResponseController(w), id: requestID, started: time.Now()}
+	return &responseWriter{ResponseWriter: w, rc: http.NewResponseController(w), id: requestID, started: time.Now(), wait: patience}
 }
 
 // Unwrap lets http.ResponseController reach the connection.
@@ -47,7 +46,7 @@ func (w *responseWriter) Write(p []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
-	w.patience()
+	w.extend()
 	n, err := w.ResponseWriter.Write(p)
 	w.bytes += int64(n)
 	return n, err
@@ -58,15 +57,15 @@ func (w *responseWriter) FlushError() error {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
-	w.patience()
+	w.extend()
 	return w.rc.Flush()
 }
 
-// patience moves the write deadline. It is moved only when a quarter of it has passed, as moving costs.
-func (w *responseWriter) patience() {
-	if now := time.Now(); now.Sub(w.renewed) > writePatience/4 {
+// extend moves the write deadline. It is moved only when a quarter of it has passed, as moving costs.
+func (w *responseWriter) extend() {
+	if now := time.Now(); now.Sub(w.renewed) > w.wait/4 {
 		w.renewed = now
-		w.rc.SetWriteDeadline(now.Add(writePatience)) // a test's recorder has none; then there is nothing to time
+		w.rc.SetWriteDeadline(now.Add(w.wait)) // a test's recorder has none; then there is nothing to time
 	}
 }
 

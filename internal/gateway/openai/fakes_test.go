@@ -60,10 +60,12 @@ type house struct {
 	url        string
 }
 
-func open(t testing.TB, keepalive time.Duration) *house {
+func open(t testing.TB, keepalive time.Duration) *house { return openImpatient(t, keepalive, 0) }
+
+func openImpatient(t testing.TB, keepalive, patience time.Duration) *house {
 	t.Helper()
 	h := &house{agent: &fakeAgent{}, responses: &fakeResponses{runs: map[string]*fakeRun{}}, containers: &fakeContainers{}}
-	h.gateway = gateway.New(gateway.Options{Tenants: keys{}, MaxBody: 1 << 20})
+	h.gateway = gateway.New(gateway.Options{Tenants: keys{}, MaxBody: 1 << 20, Patience: patience})
 	Register(h.gateway, Door{Agent: h.agent, Responses: h.responses, Containers: h.containers, Models: fakeModels{}, Keepalive: keepalive})
 	s := httptest.NewUnstartedServer(h.gateway)
 	s.Config = gateway.NewServer(h.gateway, nil)

@@ -8,6 +8,9 @@ import (
 	"runtime/debug"
 )
 
+// version is set by the linker in a release build (-X), and by nothing else.
+var version string
+
 type versionCommand struct {
 	JSON bool `help:"Print a JSON object."`
 }
@@ -18,15 +21,16 @@ func (versionCommand) Help() string {
 
 // Run prints the version that the build recorded.
 func (c versionCommand) Run(p *program) error {
-	v := buildVersion()
+	b := readBuild()
 	if c.JSON {
-		return writeJSON(p.Out, v)
+		return writeJSON(p.Out, b)
 	}
-	_, err := fmt.Fprintf(p.Out, "hardshell %s (%s, %s)\n", v.Version, v.Go, v.Platform)
+	_, err := fmt.Fprintf(p.Out, "hardshell %s (%s, %s)\n", b.Version, b.Go, b.Platform)
 	return err
 }
 
-type version struct {
+// build is what this binary is.
+type build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
 	Modified bool   `json:"modified,omitempty"`
@@ -34,25 +38,28 @@ type version struct {
 	Platform string `json:"platform"`
 }
 
-// buildVersion reads what the go command recorded: a release's tag, or the commit that was built.
-func buildVersion() version {
-	v := version{Version: "dev", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+// readBuild reads what the linker or else the go command recorded: a release's tag, or the commit that was built.
+func readBuild() build {
+	b := build{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return v
+	if ok && b.Version == "" && info.Main.Version != "(devel)" {
+		b.Version = info.Main.Version
 	}
-	if info.Main.Version != "" && info.Main.Version != "(devel)" {
-		v.Version = info.Main.Version
+	if b.Version == "" {
+		b.Version = "dev"
+	}
+	if !ok {
+		return b
 	}
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision":
-			v.Revision = s.Value
+			b.Revision = s.Value
 		case "vcs.modified":
-			v.Modified = s.Value == "true"
+			b.Modified = s.Value == "true"
 		}
 	}
-	return v
+	return b
 }
 
 // writeJSON prints one indented JSON document.

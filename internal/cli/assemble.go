@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"github.com/hardshell-dev/hardshell/internal/agent"
+	"github.com/hardshell-dev/hardshell/internal/cleanup"
+	"github.com/hardshell-dev/hardshell/internal/config"
+	"github.com/hardshell-dev/hardshell/internal/container"
+	"github.com/hardshell-dev/hardshell/internal/container/jail"
+	"github.com/hardshell-dev/hardshell/internal/gateway"
+	"github.com/hardshell-dev/hardshell/internal/gateway/openai"
+	"github.com/hardshell-dev/hardshell/internal/llm"
+	"github.com/hardshell-dev/hardshell/internal/llm/chat"
+	"github.com/hardshell-dev/hardshell/internal/llm/scripted"
+	"github.com/hardshell-dev/hardshell/internal/response"
+	"github.com/hardshell-dev/hardshell/internal/store"
+	"github.com/hardshell-dev/hardshell/internal/tenant"
+	"github.com/hardshell-dev/hardshell/sandbox"
+)
+
+// app is the whole server without a listener.
+type app struct {
+	handler http.Handler
+	tenants *tenant.Service
+	shell   container.Facts // what hosted commands get; Available says why they get nothing
+	drain   func(ctx context.Context) error
+	close   func(ctx context.Context) error
+}
+
+// assemble puts the rooms together. This file alone knows every mechanism: a provider or a runtime is a folder, a
+// line here, and its suite. The data folder is ready and belongs to this process from here until close.
+func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, error) {
+	var undo cleanup.Stack
+	defer undo.Run()
+
+	db, err := store.Open(ctx, store.Options{Path: filepath.Join(c.Storage.Data, config.Database)})
+	if err != nil {
+		return nil, err
+	}
+	undo.Add(func() { db.Close() })
+	stopSpawner := func() {}
+	if c.Features.Shell.Type == config.ShellJail && sandbox.Supported(ctx) == nil {
+		// Early, while this process is small: namespaces are cloned by a process that stays so.
+		if stopSpawner, err = sandbox.StartSpawner(ctx); err != nil {
+			return nil, fmt.Errorf("start the spawner: %w", err)
+		}
+		undo.Add(stopSpawner)
+	}
+	tenants, err := tenant.New(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	responses, err := response.New(ctx, response.Options{DB: db, Retention: seconds(c.Features.Responses.RetentionSecs)})
+	if err != nil {
+		return nil, err
+	}
+	undo.Add(func() { responses.Close(ctx) })
+	limits := c.Features.ServerTools.ShellLimits
+	containers, err := container.New(ctx, container.Options{DB: db, Runtime: runtimeOf(c), Dir: filepath.Join(c.Storage.Data, "containers"),
+		Logger: logger, Limits: container.Limits{
+			DefaultTimeout: seconds(limits.CommandTimeoutSecs), MaxTimeout: seconds(limits.CommandTimeoutSecs), MaxOutput: limits.MaxOutputChars,
+			DefaultMemory: megabytes(limits.DefaultMemLimitMB), MaxMemoryBytes: int64(limits.MaxMemLimitMB) << 20,
+			DefaultIdleTTL: seconds(c.Features.Containers.DefaultIdleTTLSecs), MaxIdleTTL: seconds(c.Features.Containers.MaxIdleTTLSecs)}})
+	if err != nil {
+		return nil, err
+	}
+	undo.Add(func() { containers.Close(ctx) })
+	models := llm.NewRouter(llm.Options{Providers: providersOf(c), Aliases: c.Models.Aliases, Default: c.Models.Default})
+	loop := agent.New(responses, containers, models, agent.Options{MaxIterations: c.Features.ServerTools.MaxIterations,
+		EnvironmentDescription: limits.EnvironmentDescription, DefaultEnvironment: c.Features.Shell.DefaultEnvironment, Logger: logger})
+	facts := containers.Facts(ctx)
+	door := gateway.New(gateway.Options{Tenants: tenants, MaxBody: c.Server.MaxBodyBytes, AllowedHosts: c.Server.AllowedHosts,
+		Logger: logger, Health: func() any { return healthOf(facts) }})
+	openai.Register(door, openai.Rooms(loop, responses, containers, models))
+
+	undo.Release()
+	return &app{
+		handler: door, tenants: tenants, shell: facts,
+		drain: func(ctx context.Context) error { return errors.Join(loop.Close(ctx), responses.Close(ctx)) },
+		close: func(ctx context.Context) error {
+			defer stopSpawner()
+			return errors.Join(containers.Close(ctx), db.Close())
+		},
+	}, nil
+}
+
+// runtimeOf chooses who runs hosted commands.
+func runtimeOf(c config.Config) container.Runtime {
+	if c.Features.Shell.Type == config.ShellNone {
+		return noShell{}
+	}
+	return jail.New(jail.Options{})
+}
+
+// providersOf makes the upstreams. The configuration has been checked.
+func providersOf(c config.Config) map[string]llm.Provider {
+	providers := map[string]llm.Provider{}
+	for name, p := range c.Providers {
+		if p.Type == config.ProviderScripted {
+			providers[name] = scripted.New(scripted.Options{})
+			continue
+		}
+		headers := map[string]string{}
+		for header, value := range p.Headers {
+			headers[header] = value.Reveal()
+		}
+		providers[name] = chat.New(chat.Options{Name: name, BaseURL: p.BaseURL, APIKey: p.APIKey.Reveal(), Models: p.Models,
+			Headers: headers, MaxTokensField: p.MaxTokensField})
+	}
+	return providers
+}
+
+func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
+
+// megabytes writes a limit as the container's rows hold it; none is empty.
+func megabytes(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%dm", n)
+}

@@ -1,0 +1,280 @@
+package response
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/wire/openai"
+)
+
+// End is how a response ends.
+type End struct {
+	Status string                // completed | incomplete | failed | cancelled
+	Error  *openai.ResponseError // why it failed
+	Reason string                // why it is incomplete
+}
+
+// seal is everything that one transaction writes to end a response.
+type seal struct {
+	object    openai.Response
+	terminal  Frame
+	container string
+	blocks    []block
+	completed time.Time
+}
+
+// Pauses before another try to write an end that a full or busy disk refused.
+var sealPauses = [...]time.Duration{50 * time.Millisecond, 200 * time.Millisecond, 800 * time.Millisecond}
+
+// Finish ends the response: the final object, the status, the one terminal event and every event before it that is not
+// at rest yet become durable together, then the readers see the terminal event. A second call is refused with
+// fault.Conflict, and so is an owner whose response was taken over.
+//
+// When the disk refuses for good, the response ends as failed for everyone who follows it here, Finish returns
+// fault.Unavailable, and the end is written as soon as the disk allows.
+func (r *Run) Finish(ctx context.Context, e End) error {
+	if terminalEvent[e.Status] == "" {
+		return fault.New(fault.Internal, "%q does not end a response.", e.Status)
+	}
+	r.mu.Lock()
+	err := r.cut
+	if err == nil && r.phase != open {
+		err = over(r.id)
+	}
+	if err == nil {
+		err = change(r.id, r.object.Status, e.Status)
+	}
+	if err != nil {
+		r.mu.Unlock()
+		return err
+	}
+	r.phase = ending
+	r.roomMadeLocked()
+	r.mu.Unlock()
+
+	r.packing.Lock() // whatever is moving into blocks has arrived
+	defer r.packing.Unlock()
+	end, err := r.seal(e)
+	if err == nil && r.stored {
+		err = r.write(ctx, end)
+	}
+	switch {
+	case err == nil:
+		r.close(end, nil)
+		return nil
+	case fault.KindOf(err) == fault.Conflict:
+		r.lose(err)
+		return err
+	}
+	// A promise to store that could not be kept is a failure, whatever the model had to say.
+	failed, again := r.seal(End{Status: openai.Failed, Error: &openai.ResponseError{Code: "server_error",
+		Message: "The response could not be stored."}})
+	if again != nil {
+		r.lose(err)
+		return err
+	}
+	r.close(failed, failed)
+	return err
+}
+
+// seal prepares the end: everything that costs time is done before the transaction.
+func (r *Run) seal(e End) (*seal, error) {
+	now := r.s.clock()
+	r.mu.Lock()
+	object := r.objectLocked()
+	seq, frames := r.ring.end(), r.ring.frames[:len(r.ring.frames):len(r.ring.frames)]
+	r.mu.Unlock()
+
+	conclude(&object, e, now)
+	terminal, err := lastFrame(object, seq)
+	if err != nil {
+		return nil, err
+	}
+	end := &seal{object: object, terminal: terminal, container: object.ContainerID, completed: now}
+	if r.stored {
+		if end.blocks, err = r.s.packer.pack(append(frames, terminal)); err != nil {
+			return nil, err
+		}
+	}
+	return end, nil
+}
+
+// conclude turns a running response object into its final form.
+func conclude(o *openai.Response, e End, now time.Time) {
+	o.Status, o.Error = e.Status, e.Error
+	if e.Reason != "" {
+		o.IncompleteDetails = &openai.IncompleteDetails{Reason: e.Reason}
+	}
+	if e.Status == openai.Completed {
+		at := now.Unix()
+		o.CompletedAt = &at
+		return
+	}
+	for i, item := range o.Output {
+		o.Output[i] = closed(item)
+	}
+}
+
+// closed returns an item that nobody will finish any more as incomplete.
+func closed(i openai.Item) openai.Item {
+	if i.Status != openai.InProgress {
+		return i
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(i.Raw, &fields) != nil {
+		return i
+	}
+	fields["status"] = json.RawMessage(`"` + openai.Incomplete + `"`)
+	return openai.NewItem(fields)
+}
+
+// lastFrame encodes the terminal event.
+func lastFrame(o openai.Response, seq int64) (Frame, error) {
+	ev := openai.NewLifecycle(terminalEvent[o.Status], o)
+	ev.SetSequence(seq)
+	data, err := openai.AppendEvent(nil, ev)
+	if err != nil {
+		return Frame{}, fmt.Errorf("end response: %w", err)
+	}
+	return Frame{Seq: seq, Type: ev.EventType(), Data: data}, nil
+}
+
+// objectIn cuts the response object out of a lifecycle event, so that row and event hold the same bytes.
+func objectIn(data []byte) []byte {
+	_, rest, _ := bytes.Cut(data, []byte(`"response":`))
+	return bytes.TrimSuffix(rest, []byte("}"))
+}
+
+// write writes an end, trying again when the disk says "not now".
+func (r *Run) write(ctx context.Context, end *seal) error {
+	for _, pause := range sealPauses {
+		err := r.s.writeSeal(ctx, r.id, r.fence, end)
+		if fault.KindOf(err) != fault.Unavailable {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return err
+		}
+	}
+	return r.s.writeSeal(ctx, r.id, r.fence, end)
+}
+
+// writeSeal ends a response under a fence. A response that has ended, changed hands or gone answers fault.Conflict.
+func (s *Service) writeSeal(ctx context.Context, id string, fence int64, end *seal) error {
+	from := before(end.object.Status)
+	args := []any{id, fence, end.object.Status, end.container, end.completed.UnixMilli(),
+		end.completed.Add(s.retention).UnixMilli(), end.terminal.Seq, string(objectIn(end.terminal.Data))}
+	query := `UPDATE response SET status = $3, container_id = $4, completed = $5, expires = $6, last_seq = $7, object = $8
+		WHERE id = $1 AND fence = $2 AND status IN (` + inList(len(args)+1, len(from)) + `)`
+	for _, status := range from {
+		args = append(args, status)
+	}
+	// The caller's context may have ended already: that is often why the response ends.
+	return s.db.Write(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
+		res, err := tx.Exec(query, args...)
+		if err != nil {
+			return fmt.Errorf("end response: %w", err)
+		}
+		if n, err := res.RowsAffected(); err != nil {
+			return fmt.Errorf("end response: %w", err)
+		} else if n == 0 {
+			return taken(id)
+		}
+		ok, err := insertBlocks(tx, id, fence, end.blocks)
+		if err == nil && !ok {
+			err = taken(id)
+		}
+		return err
+	})
+}
+
+// close publishes the end. unsealed is the end that still waits for the disk, nil when it is written.
+func (r *Run) close(end, unsealed *seal) {
+	r.mu.Lock()
+	if r.phase == ended {
+		r.mu.Unlock()
+		return
+	}
+	r.ring.put(end.terminal)
+	if r.unsealed = unsealed; unsealed == nil {
+		r.durable = r.ring.end()
+	}
+	r.object = end.object
+	r.endLocked()
+}
+
+// lose ends a run without a terminal event here: another owner writes it, or nobody can.
+func (r *Run) lose(err error) {
+	r.mu.Lock()
+	if r.phase == ended {
+		r.mu.Unlock()
+		return
+	}
+	r.cut = err
+	r.endLocked()
+}
+
+// endLocked lets go of everything, and of the lock.
+func (r *Run) endLocked() {
+	r.object.Output = r.finalLocked()
+	r.phase = ended
+	pins := r.segments
+	r.segments = nil
+	r.wakeLocked(true)
+	r.roomMadeLocked()
+	unsealed, cut := r.unsealed != nil, r.cut
+	r.mu.Unlock()
+	if !unsealed {
+		r.s.forget(r) // an unsealed one is still found here, and nowhere else
+	}
+	if r.stored {
+		r.s.log.release(pins)
+	}
+	if cut == nil {
+		cut = over(r.id)
+	}
+	r.cancel(cut)
+	close(r.done)
+}
+
+func (r *Run) finalLocked() []openai.Item {
+	if r.cut != nil {
+		return r.outputLocked()
+	}
+	return r.object.Output
+}
+
+// settle writes the ends that a full disk refused earlier. It returns the last error.
+func (s *Service) settle(ctx context.Context) error {
+	s.mu.Lock()
+	var runs []*Run
+	for _, r := range s.live {
+		runs = append(runs, r)
+	}
+	s.mu.Unlock()
+	var last error
+	for _, r := range runs {
+		r.mu.Lock()
+		end := r.unsealed
+		r.mu.Unlock()
+		if end == nil {
+			continue
+		}
+		if err := s.writeSeal(ctx, r.id, r.fence, end); err != nil && fault.KindOf(err) != fault.Conflict {
+			last = err
+			continue
+		}
+		r.mu.Lock()
+		r.unsealed, r.durable = nil, r.ring.end()
+		r.mu.Unlock()
+		s.forget(r)
+	}
+	return last
+}

@@ -1,0 +1,411 @@
+package response
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hardshell-dev/hardshell/fault"
+)
+
+// The shape of the log's work.
+const (
+	// flushEvery is how soon one flush may follow another when only foreground events wait, which nobody waits to
+	// see durable. The first event after a pause is flushed at once, and so is everything that somebody waits for.
+	flushEvery = 4 * time.Millisecond
+	// segmentBytes bounds one flush; what is beyond goes into the next.
+	segmentBytes = 1 << 20
+	// restEvents and restBytes are how much of a run is durable before it moves into blocks.
+	restEvents = 2 * blockEvents
+	restBytes  = 256 << 10
+	// segmentsBytes bounds the live segments on disk: beyond it, runs that hold the oldest move into blocks early, so
+	// that one slow response does not keep everybody's events on disk twice.
+	segmentsBytes = 128 << 20
+)
+
+// Pauses before another try after the disk refused. After the last the runs are told.
+var flushPauses = [...]time.Duration{20 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond}
+
+// segment is a live row of event_segment.
+type segment struct {
+	id    int64
+	bytes int
+	refs  int // runs that have events in it which are not in blocks; guarded by eventLog.mu
+}
+
+// pin is a run's claim on a segment: its events up to last need it.
+type pin struct {
+	segment *segment
+	last    int64
+}
+
+// eventLog makes events durable. One goroutine (run) writes segments, another (rest) moves events into blocks.
+type eventLog struct {
+	s *Service
+
+	mu     sync.Mutex
+	dirty  []*Run
+	urgent bool
+	closed bool
+	wake   chan struct{} // for run, one token
+
+	resting []*Run
+	more    sync.Cond // for rest
+
+	live  []*segment // oldest first
+	bytes int
+	dead  []int64
+
+	blob  []byte // of run's goroutine
+	parts []part
+}
+
+func newLog(s *Service) *eventLog {
+	l := &eventLog{s: s, wake: make(chan struct{}, 1)}
+	l.more.L = &l.mu
+	return l
+}
+
+func (l *eventLog) nudge() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// enqueue puts a run on the list of those with events that are not durable. The caller has set r.queued.
+func (l *eventLog) enqueue(r *Run, urgent bool) {
+	l.mu.Lock()
+	l.dirty = append(l.dirty, r)
+	l.urgent = l.urgent || urgent
+	l.mu.Unlock()
+	l.nudge()
+}
+
+// hurry says that somebody waits for durability.
+func (l *eventLog) hurry() {
+	l.mu.Lock()
+	l.urgent = true
+	l.mu.Unlock()
+	l.nudge()
+}
+
+// close ends the goroutines when nothing is left to do.
+func (l *eventLog) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.more.Broadcast()
+	l.mu.Unlock()
+	l.nudge()
+}
+
+// run flushes until the log is closed.
+func (l *eventLog) run() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var earliest time.Time
+	for {
+		l.mu.Lock()
+		waiting, urgent, closed := len(l.dirty) > 0, l.urgent, l.closed
+		wait := time.Until(earliest)
+		if waiting && (urgent || closed || wait <= 0) {
+			runs := l.dirty
+			l.dirty, l.urgent = nil, false
+			l.mu.Unlock()
+			earliest = time.Now().Add(flushEvery)
+			for len(runs) > 0 {
+				runs = l.flush(runs)
+			}
+			continue
+		}
+		l.urgent = false
+		l.mu.Unlock()
+		switch {
+		case waiting:
+			timer.Reset(wait)
+			select {
+			case <-l.wake:
+			case <-timer.C:
+			}
+		case closed:
+			return
+		default:
+			<-l.wake
+		}
+	}
+}
+
+// part is one run's share of a flush.
+type part struct {
+	run       *Run
+	frames    []Frame
+	container string // to be written to the row, "" when it is there already
+	stale     bool
+}
+
+// flush makes waiting events of some runs durable in one segment, and returns the runs that did not fit.
+func (l *eventLog) flush(runs []*Run) (rest []*Run) {
+	l.parts = l.parts[:0]
+	size := 0
+	for len(runs) > 0 && size < segmentBytes {
+		r := runs[0]
+		runs = runs[1:]
+		r.mu.Lock()
+		r.queued = false
+		if r.phase == open && r.durable < r.ring.end() {
+			p := part{run: r, frames: r.ring.slice(r.durable, r.ring.end())}
+			if r.container {
+				p.container, r.container = r.object.ContainerID, false
+			}
+			l.parts = append(l.parts, p)
+			for i := range p.frames {
+				size += len(p.frames[i].Data) + 4
+			}
+		}
+		r.mu.Unlock()
+	}
+	if len(l.parts) == 0 {
+		return runs
+	}
+	l.encode()
+	l.mu.Lock()
+	dead := l.dead
+	l.dead = nil
+	l.mu.Unlock()
+
+	var id, epoch int64
+	var err error
+	for try := 0; ; try++ {
+		err = l.s.db.Write(context.Background(), func(tx *sql.Tx) (err error) {
+			id, epoch, err = l.append(tx, dead)
+			return err
+		})
+		if err == nil || try == len(flushPauses) || fault.KindOf(err) != fault.Unavailable {
+			break
+		}
+		time.Sleep(flushPauses[try])
+	}
+	if err != nil {
+		l.mu.Lock()
+		l.dead = append(l.dead, dead...)
+		l.mu.Unlock()
+		for _, p := range l.parts {
+			p.run.fail(err)
+		}
+		return runs
+	}
+	l.settle(id, epoch)
+	return runs
+}
+
+func (l *eventLog) encode() {
+	l.blob = append(l.blob[:0], segmentVersion)
+	for i := range l.parts {
+		if p := &l.parts[i]; !p.stale {
+			l.blob = appendSlice(l.blob, p.run.id, p.run.fence, p.frames)
+		}
+	}
+}
+
+// append writes the segment inside the transaction, without the slices of runs whose fence is stale. id is 0 when
+// nothing was left.
+func (l *eventLog) append(tx *sql.Tx, dead []int64) (id, epoch int64, err error) {
+	if err := tx.QueryRow(`SELECT n FROM fence_epoch`).Scan(&epoch); err != nil {
+		return 0, 0, fmt.Errorf("append events: %w", err)
+	}
+	fresh, err := l.checkFences(tx, epoch)
+	if err != nil {
+		return 0, 0, fmt.Errorf("append events: check fences: %w", err)
+	}
+	for _, p := range l.parts {
+		if p.container == "" || p.stale {
+			continue
+		}
+		if _, err := tx.Exec(`UPDATE response SET container_id = $3 WHERE id = $1 AND fence = $2`,
+			p.run.id, p.run.fence, p.container); err != nil {
+			return 0, 0, fmt.Errorf("append events: %w", err)
+		}
+	}
+	if fresh > 0 {
+		res, err := tx.Exec(`INSERT INTO event_segment (data) VALUES ($1)`, l.blob)
+		if err == nil {
+			id, err = res.LastInsertId()
+		}
+		if err != nil {
+			return 0, 0, fmt.Errorf("append events: %w", err)
+		}
+	}
+	return id, epoch, dropSegments(tx, dead)
+}
+
+// checkFences marks the parts whose run has lost its row, takes them out of the blob, and returns how many are left.
+// When no fence of any response has moved since a run was last checked, that check still holds.
+func (l *eventLog) checkFences(tx *sql.Tx, epoch int64) (fresh int, err error) {
+	var asked []int
+	var claims strings.Builder
+	for i := range l.parts {
+		p := &l.parts[i]
+		if p.stale = false; p.run.epoch == epoch {
+			continue
+		}
+		if claims.WriteByte(','); len(asked) == 0 {
+			claims.Reset()
+			claims.WriteByte('[')
+		}
+		asked = append(asked, i)
+		fmt.Fprintf(&claims, `["%s",%d]`, p.run.id, p.run.fence)
+	}
+	if len(asked) == 0 {
+		return len(l.parts), nil
+	}
+	claims.WriteByte(']')
+	rows, err := tx.Query(`SELECT claim.key FROM json_each($1) AS claim
+		WHERE NOT EXISTS (SELECT 1 FROM response WHERE id = claim.value ->> 0 AND fence = claim.value ->> 1)`, claims.String())
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	stale := 0
+	for ; rows.Next(); stale++ {
+		var i int
+		if err := rows.Scan(&i); err != nil {
+			return 0, err
+		}
+		l.parts[asked[i]].stale = true
+	}
+	if err := rows.Err(); err != nil {
+		return 0, err
+	}
+	l.encode()
+	return len(l.parts) - stale, nil
+}
+
+// settle tells the runs of a flush what has become of it.
+func (l *eventLog) settle(id, epoch int64) {
+	// The first claim is held here until every run has made its own: a quick one may give its back before that.
+	seg := &segment{id: id, bytes: len(l.blob), refs: 1}
+	l.mu.Lock()
+	l.live = append(l.live, seg)
+	l.bytes += seg.bytes
+	crowded := l.bytes > segmentsBytes
+	l.mu.Unlock()
+	for i := range l.parts {
+		p := &l.parts[i]
+		r := p.run
+		if p.stale {
+			r.lose(taken(r.id))
+			continue
+		}
+		r.epoch = epoch
+		r.mu.Lock()
+		if r.phase == ended {
+			r.mu.Unlock() // sealed meanwhile, with all its events
+			continue
+		}
+		r.durable = p.frames[len(p.frames)-1].Seq + 1
+		r.segments = append(r.segments, pin{seg, r.durable - 1})
+		l.pin(seg)
+		r.wakeLocked(true)
+		rest := !r.resting && (r.durable-r.ring.first >= restEvents || r.ring.bytes >= restBytes)
+		r.resting = r.resting || rest
+		r.mu.Unlock()
+		if rest {
+			l.restLater(r)
+		}
+	}
+	clear(l.parts) // the events are to be let go when their runs let them go
+	l.release([]pin{{segment: seg}})
+	if crowded {
+		l.evict()
+	}
+}
+
+func (l *eventLog) pin(seg *segment) {
+	l.mu.Lock()
+	seg.refs++
+	l.mu.Unlock()
+}
+
+// release gives claims back; a segment that nobody claims dies with the next flush.
+func (l *eventLog) release(pins []pin) {
+	if len(pins) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range pins {
+		if p.segment.refs--; p.segment.refs == 0 {
+			l.buryLocked(p.segment)
+		}
+	}
+}
+
+func (l *eventLog) buryLocked(seg *segment) {
+	if seg.id != 0 {
+		l.dead = append(l.dead, seg.id)
+	}
+	seg.refs = -1
+	l.bytes -= seg.bytes
+	for len(l.live) > 0 && l.live[0].refs < 0 {
+		l.live = l.live[1:]
+	}
+}
+
+// evict moves the runs that hold the oldest segment into blocks.
+func (l *eventLog) evict() {
+	l.mu.Lock()
+	if len(l.live) == 0 {
+		l.mu.Unlock()
+		return
+	}
+	oldest := l.live[0]
+	l.mu.Unlock()
+	l.s.mu.Lock()
+	var runs []*Run
+	for _, r := range l.s.live {
+		runs = append(runs, r)
+	}
+	l.s.mu.Unlock()
+	for _, r := range runs {
+		r.mu.Lock()
+		holds := !r.resting && len(r.segments) > 0 && r.segments[0].segment == oldest
+		r.resting = r.resting || holds
+		r.mu.Unlock()
+		if holds {
+			l.restLater(r)
+		}
+	}
+}
+
+// clear deletes the dead segments that no flush has taken along.
+func (l *eventLog) clear() error {
+	l.mu.Lock()
+	dead := l.dead
+	l.dead = nil
+	l.mu.Unlock()
+	if len(dead) == 0 {
+		return nil
+	}
+	return l.s.db.Write(context.Background(), func(tx *sql.Tx) error { return dropSegments(tx, dead) })
+}
+
+func dropSegments(tx *sql.Tx, ids []int64) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	var list []byte
+	for i, id := range ids {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = strconv.AppendInt(list, id, 10)
+	}
+	if _, err := tx.Exec(`DELETE FROM event_segment WHERE id IN (` + string(list) + `)`); err != nil {
+		return fmt.Errorf("drop event segments: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,434 @@
+package response
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/id"
+	"github.com/hardshell-dev/hardshell/internal/wire/openai"
+)
+
+// ringLimit bounds the events that a run keeps in memory. Beyond it Emit waits: for the disk when the response is
+// stored, for the slowest reader when it is not.
+const ringLimit = 2 << 20
+
+// maxOutputItems bounds the snapshot: an index beyond it is a defect of the caller, not a long answer.
+const maxOutputItems = 100_000
+
+// Begin is what a response starts from.
+type Begin struct {
+	Org        string
+	KeyID      string
+	Object     openai.Response // every echo field filled; id, times and status are set here
+	Input      []openai.Item   // this turn's input, ids given
+	Store      bool
+	Background bool // readers see only what is durable, and their going away ends nothing
+	PreviousID string
+}
+
+// phase is how far a run's log is.
+type phase int
+
+const (
+	open   phase = iota // events are taken
+	ending              // Finish is writing the end
+	ended               // the terminal event is out, or the run is lost
+)
+
+// Run is a live response in the hands of its owner. All methods are safe for use by many goroutines.
+type Run struct {
+	s          *Service
+	id         string
+	org        string
+	stored     bool
+	background bool
+	fence      int64
+	ctx        context.Context
+	cancel     context.CancelCauseFunc
+	done       chan struct{} // closed when the phase becomes ended
+
+	packing sync.Mutex // held while events move from the ring into blocks; taken before mu
+
+	mu        sync.Mutex
+	phase     phase
+	object    openai.Response // Output is kept apart, in output
+	output    []openai.Item   // by output index; an index that was not used has no Raw
+	ring      ring
+	durable   int64 // events below are durable
+	cut       error // why the log ends here without a terminal event
+	broken    error // why nothing more becomes durable before the end
+	unsealed  *seal // the end that could not be written yet
+	watchers  []*Subscription
+	room      chan struct{} // closed when a waiting Emit should look again; nil when none waits
+	unwatched bool          // somebody waits for the end only; see trim
+
+	// For the log, guarded by mu.
+	queued    bool // on the log's list
+	resting   bool // on the list of those whose events move into blocks
+	container bool // the container is not in the row yet
+	segments  []pin
+
+	epoch int64           // fences were checked at this epoch; the log's goroutine only
+	subs  []*Subscription // of a run that is not stored
+}
+
+// Begin starts a response. When it is stored, its row is durable when Begin returns.
+func (s *Service) Begin(ctx context.Context, b Begin) (*Run, error) {
+	if b.Background && !b.Store {
+		return nil, fault.New(fault.Invalid, "A background response must be stored.").WithCode("invalid_value").
+			WithParam("background").WithTry("store: true, or no background")
+	}
+	now := s.clock()
+	r := &Run{s: s, id: id.At(id.Response, now), org: b.Org, stored: b.Store, background: b.Background, fence: 1,
+		object: b.Object, done: make(chan struct{}), epoch: -1}
+	r.object.ID, r.object.Object, r.object.CreatedAt = r.id, "response", now.Unix()
+	r.object.Store, r.object.Background = b.Store, b.Background
+	r.object.CompletedAt, r.object.Output = nil, []openai.Item{}
+	r.object.Tools = withoutSecrets(b.Object.Tools)
+	if b.PreviousID != "" {
+		r.object.PreviousResponseID = &b.PreviousID
+	}
+	r.object.Status = openai.InProgress
+	if b.Background {
+		r.object.Status = openai.Queued
+	}
+	if b.Store {
+		if err := s.insert(ctx, r, b); err != nil {
+			return nil, err
+		}
+	}
+	// The run outlives the request that began it; Cancel and Finish end its context.
+	r.ctx, r.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	s.mu.Lock()
+	closed := s.closed
+	if !closed {
+		s.live[r.id] = r
+	}
+	s.mu.Unlock()
+	if closed {
+		err := fault.New(fault.Unavailable, "The server is stopping.")
+		r.cancel(err)
+		if b.Store {
+			// Nobody knows the id yet, so nobody misses the row. If this fails the next start ends it.
+			s.db.Write(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
+				_, err := tx.Exec(`DELETE FROM response WHERE id = $1`, r.id)
+				return err
+			})
+		}
+		return nil, err
+	}
+	return r, nil
+}
+
+func (s *Service) insert(ctx context.Context, r *Run, b Begin) error {
+	object, err := openai.Marshal(r.object)
+	if err != nil {
+		return fmt.Errorf("begin response: %w", err)
+	}
+	input := []byte("[]")
+	if len(b.Input) > 0 {
+		if input, err = openai.Marshal(b.Input); err != nil {
+			return fmt.Errorf("begin response: %w", err)
+		}
+	}
+	return s.db.Write(ctx, func(tx *sql.Tx) error {
+		if _, err := tx.Exec(`INSERT INTO response (id, org, key_id, status, background, model, previous_id, container_id,
+				owner, fence, lease_until, created, object)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, $11, $12)`,
+			r.id, b.Org, b.KeyID, r.object.Status, btoi(b.Background), r.object.Model, b.PreviousID, r.object.ContainerID,
+			s.owner, r.fence, s.clock().UnixMilli(), string(object)); err != nil {
+			return fmt.Errorf("begin response: %w", err)
+		}
+		if _, err := tx.Exec(`INSERT INTO response_input (response_id, items) VALUES ($1, $2)`, r.id, string(input)); err != nil {
+			return fmt.Errorf("begin response: %w", err)
+		}
+		return nil
+	})
+}
+
+func btoi(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// ID returns the response's id.
+func (r *Run) ID() string { return r.id }
+
+// Context ends when the response is cancelled, lost or finished; its cause says which. The work of the response runs
+// under it.
+func (r *Run) Context() context.Context { return r.ctx }
+
+// Cancel asks the owner to stop: it ends Context. How the response ends is still for Finish to say.
+func (r *Run) Cancel(cause error) { r.cancel(cause) }
+
+// Announce opens the log: response.created, response.queued for a background response, response.in_progress.
+func (r *Run) Announce() error {
+	if err := r.lifecycle(openai.EventCreated); err != nil || !r.background {
+		if err != nil {
+			return err
+		}
+		return r.lifecycle(openai.EventInProgress)
+	}
+	if err := r.lifecycle(openai.EventQueued); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	err := change(r.id, r.object.Status, openai.InProgress)
+	if err == nil {
+		r.object.Status = openai.InProgress
+	}
+	r.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if err := r.s.toInProgress(r); err != nil {
+		return err
+	}
+	return r.lifecycle(openai.EventInProgress)
+}
+
+// toInProgress writes the change of a queued row.
+func (s *Service) toInProgress(r *Run) error {
+	return s.db.Write(r.ctx, func(tx *sql.Tx) error {
+		res, err := tx.Exec(`UPDATE response SET status = $3 WHERE id = $1 AND fence = $2 AND status = $4`,
+			r.id, r.fence, openai.InProgress, openai.Queued)
+		if err != nil {
+			return fmt.Errorf("start response: %w", err)
+		}
+		if n, err := res.RowsAffected(); err != nil || n == 1 {
+			return err
+		}
+		return taken(r.id)
+	})
+}
+
+// lifecycle emits an event that carries the response as it stands.
+func (r *Run) lifecycle(typ string) error {
+	r.mu.Lock()
+	ev := openai.NewLifecycle(typ, r.objectLocked())
+	r.mu.Unlock()
+	return r.emit(ev)
+}
+
+// Emit takes an event into the log: it numbers and encodes it once and wakes its readers. It waits when the run's
+// memory is full and never drops an event. Once the run has ended it refuses with fault.Conflict, or with the reason
+// why the run was lost. Lifecycle events are written by Announce and Finish only.
+func (r *Run) Emit(ev openai.Event) error {
+	if _, ok := ev.(*openai.Lifecycle); ok {
+		return fault.New(fault.Internal, "%s is not the caller's to emit.", ev.EventType())
+	}
+	return r.emit(ev)
+}
+
+func (r *Run) emit(ev openai.Event) error {
+	r.mu.Lock()
+	if err := r.roomLocked(); err != nil {
+		r.mu.Unlock()
+		return err
+	}
+	item, ok := ev.(*openai.ItemEvent)
+	if ok && (item.OutputIndex < 0 || item.OutputIndex >= maxOutputItems) {
+		r.mu.Unlock()
+		return fault.New(fault.Internal, "Output index %d is out of range.", item.OutputIndex)
+	}
+	if err := r.ring.add(ev); err != nil {
+		r.mu.Unlock()
+		return fmt.Errorf("emit %s: %w", ev.EventType(), err)
+	}
+	if ok {
+		for len(r.output) <= item.OutputIndex {
+			r.output = append(r.output, openai.Item{})
+		}
+		r.output[item.OutputIndex] = item.Item
+	}
+	r.wakeLocked(false)
+	enqueue := r.stored && !r.queued
+	r.queued = r.queued || enqueue
+	r.mu.Unlock()
+	if enqueue {
+		r.s.log.enqueue(r, r.background)
+	}
+	return nil
+}
+
+// roomLocked waits until the ring has room for an event, and says why the run takes none any more.
+func (r *Run) roomLocked() error {
+	for {
+		switch {
+		case r.cut != nil:
+			return r.cut
+		case r.phase != open:
+			return over(r.id)
+		case r.ring.bytes < ringLimit:
+			return nil
+		}
+		if !r.stored {
+			if r.trimLocked(); r.ring.bytes < ringLimit {
+				return nil
+			}
+		}
+		if r.broken != nil {
+			return r.broken
+		}
+		if r.ctx.Err() != nil {
+			return nil // the owner must be able to close what is open; that is little
+		}
+		if r.room == nil {
+			r.room = make(chan struct{})
+		}
+		room := r.room
+		r.mu.Unlock()
+		if r.stored {
+			r.s.log.hurry()
+		}
+		select {
+		case <-room:
+		case <-r.ctx.Done():
+		}
+		r.mu.Lock()
+	}
+}
+
+// roomMadeLocked lets waiting producers look again.
+func (r *Run) roomMadeLocked() {
+	if r.room != nil {
+		close(r.room)
+		r.room = nil
+	}
+}
+
+// trimLocked forgets what every reader of an unstored run has read. While nobody reads and nobody waits for the end
+// either, a reader may still come, and everything is kept for it.
+func (r *Run) trimLocked() {
+	low := r.ring.end()
+	if len(r.subs) == 0 && !r.unwatched {
+		return
+	}
+	for _, sub := range r.subs {
+		low = min(low, sub.next)
+	}
+	// Dropping copies what stays, so it waits until it frees half.
+	if low-r.ring.first > int64(len(r.ring.frames)/2) {
+		r.ring.drop(low)
+	}
+}
+
+// wakeLocked wakes readers that wait; for durable, those that wait for durable events only.
+func (r *Run) wakeLocked(durable bool) {
+	if len(r.watchers) == 0 {
+		return
+	}
+	kept := r.watchers[:0]
+	for _, sub := range r.watchers {
+		if sub.durable && !durable && r.phase != ended {
+			kept = append(kept, sub)
+			continue
+		}
+		sub.waiting = false
+		select {
+		case sub.wake <- struct{}{}:
+		default:
+		}
+	}
+	r.watchers = kept
+}
+
+// Sync returns when every event emitted so far is durable. For a response that is not stored there is nothing to do.
+func (r *Run) Sync(ctx context.Context) error {
+	if !r.stored {
+		return nil
+	}
+	r.mu.Lock()
+	sub := newSubscription(r.s, r, r.id, r.ring.end()-1, true)
+	r.mu.Unlock()
+	return sub.reached(ctx)
+}
+
+// SetContainer records the container that the response uses. It is durable with the next event that is.
+func (r *Run) SetContainer(id string) {
+	r.mu.Lock()
+	r.object.ContainerID = id
+	r.container = r.stored
+	r.mu.Unlock()
+}
+
+// AddUsage adds a model call's tokens to the response's sum.
+func (r *Run) AddUsage(u openai.Usage) {
+	r.mu.Lock()
+	sum := u
+	if r.object.Usage != nil {
+		sum.Add(*r.object.Usage)
+	}
+	r.object.Usage = &sum // a new value: snapshots share the old one
+	r.mu.Unlock()
+}
+
+// Output returns the output so far, in the order of the output indexes.
+func (r *Run) Output() []openai.Item {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.outputLocked()
+}
+
+func (r *Run) outputLocked() []openai.Item {
+	items := make([]openai.Item, 0, len(r.output))
+	for _, i := range r.output {
+		if i.Raw != nil {
+			items = append(items, i)
+		}
+	}
+	return items
+}
+
+// objectLocked returns the response as it stands; it shares nothing that changes.
+func (r *Run) objectLocked() openai.Response {
+	o := r.object
+	if r.phase != ended {
+		o.Output = r.outputLocked()
+	}
+	return o
+}
+
+func (r *Run) snapshot() *openai.Response {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o := r.objectLocked()
+	o.Output = slices.Clone(o.Output)
+	return &o
+}
+
+// Wait returns the response when it has ended. A run that is waited for and read by nobody keeps no events.
+func (r *Run) Wait(ctx context.Context) (*openai.Response, error) {
+	if !r.stored {
+		r.mu.Lock()
+		r.unwatched = true
+		r.roomMadeLocked()
+		r.mu.Unlock()
+	}
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	r.mu.Lock()
+	cut := r.cut
+	r.mu.Unlock()
+	if cut != nil {
+		return nil, cut
+	}
+	return r.snapshot(), nil
+}
+
+// over is the answer to an owner that goes on after the end.
+func over(id string) error { return fault.New(fault.Conflict, "Response %s has ended.", id) }
+
+// taken is the answer to an owner whose fence is not the row's any more.
+func taken(id string) error {
+	return fault.New(fault.Conflict, "Response %s was taken over by another owner, or deleted.", id)
+}

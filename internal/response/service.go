@@ -1,0 +1,233 @@
+// Package response holds responses: their rows and states, and the numbered event log that is the truth about each.
+//
+// A response has one owner, the [Run] that Begin returns. It numbers events from 0 without gaps and encodes each once;
+// what is stored and what is sent are the same bytes. There is exactly one terminal event, written in the transaction
+// that changes the status. Foreground readers see events at once; readers of a background run, and all who resume, see
+// only what is durable. A response with store false touches no disk. Memory is bounded: producers wait, nothing is
+// dropped.
+//
+// It does not run anything: asking models, running tools and deciding how a response ends is the agent's.
+//
+// An event lives first in its run's ring (ring.go), is made durable by a segment that many responses share
+// (segment.go, log.go), and comes to rest in a compressed block of its response (block.go), after which ring and
+// segment let go of it. So a reader needs only two places, blocks and then ring, and segments are read after a crash
+// only (recover.go).
+package response
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+	"time"
+
+	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/id"
+	"github.com/hardshell-dev/hardshell/internal/store"
+	"github.com/hardshell-dev/hardshell/internal/wire/openai"
+)
+
+// Options of a service. DB is required; the rest has defaults.
+type Options struct {
+	DB        *store.DB
+	Clock     func() time.Time // time.Now
+	Retention time.Duration    // how long an ended response is kept; 30 days
+}
+
+// DefaultRetention is how long an ended response is kept.
+const DefaultRetention = 30 * 24 * time.Hour
+
+// Service owns the responses of this process.
+type Service struct {
+	db        *store.DB
+	clock     func() time.Time
+	retention time.Duration
+	owner     string // this service in the rows; another start has another name
+	log       *eventLog
+	packer    packer
+
+	mu     sync.Mutex
+	live   map[string]*Run // every run without a sealed end, stored or not
+	closed bool
+
+	stop context.CancelFunc // ends the goroutines
+	wg   sync.WaitGroup
+}
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// New migrates the tables, ends what a dead process left open, and starts.
+func New(ctx context.Context, o Options) (*Service, error) {
+	s := &Service{db: o.DB, clock: o.Clock, retention: o.Retention, owner: id.New("own"), live: map[string]*Run{}}
+	if s.clock == nil {
+		s.clock = time.Now
+	}
+	if s.retention <= 0 {
+		s.retention = DefaultRetention
+	}
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return nil, fmt.Errorf("open responses: %w", err)
+	}
+	if err := s.db.Migrate(ctx, "response", files); err != nil {
+		return nil, err
+	}
+	if err := s.endAbandoned(ctx); err != nil {
+		return nil, fmt.Errorf("end abandoned responses: %w", err)
+	}
+	s.log = newLog(s)
+	background, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.wg.Go(s.log.run)
+	s.wg.Go(s.log.rest)
+	s.wg.Go(func() { s.sweepEvery(background, sweepPeriod) })
+	return s, nil
+}
+
+// errStopping is the cause that a run's context ends with when the service closes.
+var errStopping = fault.New(fault.Cancelled, "The server is stopping.")
+
+// Close refuses new responses, cancels the running ones and waits for their owners to end them. Those that are still
+// open when ctx ends are ended here as failed, so that none is left without a terminal event.
+func (s *Service) Close(ctx context.Context) error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	runs := make([]*Run, 0, len(s.live))
+	for _, r := range s.live {
+		runs = append(runs, r)
+	}
+	s.mu.Unlock()
+	for _, r := range runs {
+		r.Cancel(errStopping)
+	}
+	var errs []error
+	for _, r := range runs {
+		select {
+		case <-r.done:
+			continue
+		case <-ctx.Done():
+		}
+		// Closing is bounded by ctx, the last writes by the disk alone: without them the rows would lie.
+		err := r.Finish(context.WithoutCancel(ctx), End{Status: openai.Failed, Error: &openai.ResponseError{Code: "server_error",
+			Message: "The server stopped before the response was complete."}})
+		if fault.KindOf(err) == fault.Conflict {
+			<-r.done // its owner came first and is writing the end
+			err = nil
+		}
+		errs = append(errs, err)
+	}
+	s.stop()
+	s.log.close()
+	s.wg.Wait()
+	errs = append(errs, s.settle(context.WithoutCancel(ctx)), s.log.clear())
+	return errors.Join(errs...)
+}
+
+// missing is the answer for a response that is absent or another organisation's: the two are not to be told apart.
+func missing(id string) error {
+	return fault.New(fault.NotFound, "Response with id '%s' not found.", id).WithCode("response_not_found")
+}
+
+// running returns the live, stored run of that id if it is the organisation's.
+func (s *Service) running(org, id string) *Run {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.live[id]; r != nil && r.stored && r.org == org {
+		return r
+	}
+	return nil
+}
+
+// Get returns a response: as it stands now while it runs, in its final form afterwards.
+func (s *Service) Get(ctx context.Context, org, id string) (*openai.Response, error) {
+	if r := s.running(org, id); r != nil {
+		return r.snapshot(), nil
+	}
+	var object string
+	err := s.db.Read().QueryRowContext(ctx, `SELECT object FROM response WHERE id = $1 AND org = $2`, id, org).Scan(&object)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, missing(id)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get response: %w", err)
+	}
+	var resp openai.Response
+	if err := json.Unmarshal([]byte(object), &resp); err != nil {
+		return nil, fmt.Errorf("get response %s: %w", id, err)
+	}
+	return &resp, nil
+}
+
+// Subscribe reads a stored response's events with numbers above after (-1 is all): what is stored, then what becomes
+// durable, without a hole or a repeat.
+func (s *Service) Subscribe(ctx context.Context, org, id string, after int64) (*Subscription, error) {
+	if r := s.running(org, id); r != nil {
+		return newSubscription(s, r, id, after, true), nil
+	}
+	var last sql.NullInt64
+	err := s.db.Read().QueryRowContext(ctx, `SELECT last_seq FROM response WHERE id = $1 AND org = $2`, id, org).Scan(&last)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, missing(id)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("subscribe: %w", err)
+	}
+	if !last.Valid {
+		return nil, fault.New(fault.Unavailable, "Response %s is being run elsewhere.", id).WithTry("again in a moment")
+	}
+	sub := newSubscription(s, nil, id, after, true)
+	sub.last = last.Int64
+	return sub, nil
+}
+
+// Cancel stops a running response, waits for its end and returns it. One that has ended is returned as it is.
+func (s *Service) Cancel(ctx context.Context, org, id string) (*openai.Response, error) {
+	if r := s.running(org, id); r != nil {
+		r.Cancel(fault.New(fault.Cancelled, "The response was cancelled."))
+		select {
+		case <-r.done:
+			return r.snapshot(), nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	return s.Get(ctx, org, id)
+}
+
+// Delete removes a response and its log. A running one is cancelled first.
+func (s *Service) Delete(ctx context.Context, org, id string) error {
+	if r := s.running(org, id); r != nil {
+		if _, err := s.Cancel(ctx, org, id); err != nil {
+			return err
+		}
+		defer s.forget(r)
+	}
+	return s.db.Write(ctx, func(tx *sql.Tx) error {
+		res, err := tx.Exec(`DELETE FROM response WHERE id = $1 AND org = $2`, id, org)
+		if err != nil {
+			return fmt.Errorf("delete response: %w", err)
+		}
+		if n, err := res.RowsAffected(); err != nil {
+			return fmt.Errorf("delete response: %w", err)
+		} else if n == 0 {
+			return missing(id)
+		}
+		return nil
+	})
+}
+
+// forget takes a run off the list of the living.
+func (s *Service) forget(r *Run) {
+	s.mu.Lock()
+	delete(s.live, r.id)
+	s.mu.Unlock()
+}

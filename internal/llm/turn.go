@@ -54,6 +54,9 @@ func NewTurn(yield func(openai.Event, error) bool, mint func(prefix string) stri
 // Items is how many output items the turn has opened.
 func (t *Turn) Items() int { return t.next }
 
+// Gone says that nothing more can be said: the consumer has broken off, or the turn has ended.
+func (t *Turn) Gone() bool { return t.gone }
+
 // emit hands an event over and notes when nobody wants more.
 func (t *Turn) emit(ev openai.Event) bool {
 	if t.gone {

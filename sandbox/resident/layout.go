@@ -76,6 +76,8 @@ type Exit struct {
 	Ended       int64  `json:"ended"`
 	Stdout      int64  `json:"stdout"` // bytes of each stream when the call ended; later bytes belong to what it left behind
 	Stderr      int64  `json:"stderr"`
+	StdoutLost  int64  `json:"stdout_lost,omitempty"` // bytes after those that the disk did not take
+	StderrLost  int64  `json:"stderr_lost,omitempty"`
 	Order       int64  `json:"order"`           // valid bytes of the order file at that moment
 	Error       string `json:"error,omitempty"` // why the command could not be started; Code is then 126 or 127
 }

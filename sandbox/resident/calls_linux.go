@@ -1,0 +1,259 @@
+package resident
+
+import (
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// drainShare is how much of one stream is moved before another has its turn.
+	drainShare = 1 << 20
+	// giveUpAfter is how long a call's end waits for its killed processes to be gone; a process in the kernel's
+	// uninterruptible sleep dies later.
+	giveUpAfter = 2 * time.Second
+	// killPause is the first pause between two scans, doubled up to killPauseMax.
+	killPause    = time.Millisecond
+	killPauseMax = 32 * time.Millisecond
+)
+
+// start answers an owner's Start.
+func (s *server) start(m *Start, rights []int) {
+	stdin := s.null
+	if m.Stdin && len(rights) > 0 {
+		stdin = rights[0]
+	}
+	reply := Started{Request: m.Request, State: StateNew}
+	dir, state, err := s.claim(m)
+	switch {
+	case err != nil:
+		reply.State, reply.Error = StateFailed, err.Error()
+	case state != StateNew:
+		reply.State = state
+		if j := s.keys[path(m.Key, m.Index)]; j != nil {
+			reply.Job, reply.Order = j.id, j.order
+		}
+	default:
+		s.lastJob++
+		j := newJob(s.lastJob, m, dir)
+		if err := s.run(j, m, stdin); err != nil {
+			s.release(m, j)
+			reply.State, reply.Error = StateFailed, err.Error()
+		} else {
+			reply.Job = j.id
+		}
+	}
+	s.say(reply.append(nil))
+}
+
+// claim makes the job's folder, which is what makes a command run at most once.
+func (s *server) claim(m *Start) (dir int, state State, err error) {
+	if err := CheckKey(m.Key); err != nil {
+		return -1, 0, err
+	}
+	if len(m.Argv) == 0 {
+		return -1, 0, failed("start", unix.EINVAL)
+	}
+	at := path(m.Key, m.Index)
+	if err := unix.Mkdirat(fdJobs, m.Key, 0o700); err != nil && err != unix.EEXIST {
+		return -1, 0, failed("make the job's folder", err)
+	}
+	err = unix.Mkdirat(fdJobs, at, 0o700)
+	if err == unix.EEXIST {
+		if s.keys[at] != nil {
+			return -1, StateRunning, nil
+		}
+		return -1, StatePast, nil
+	}
+	if err != nil {
+		return -1, 0, failed("make the job's folder", err)
+	}
+	dir, err = unix.Openat(fdJobs, at, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		unix.Unlinkat(fdJobs, at, unix.AT_REMOVEDIR)
+		return -1, 0, failed("open the job's folder", err)
+	}
+	return dir, StateNew, nil
+}
+
+// release takes a claim back: nothing was started, so the key may be used again.
+func (s *server) release(m *Start, j *job) {
+	for i := range j.streams {
+		s.silence(j, i)
+	}
+	unix.Unlinkat(j.dir, FileRequest, 0)
+	unix.Unlinkat(fdJobs, path(m.Key, m.Index), unix.AT_REMOVEDIR)
+	j.close()
+}
+
+// run forks the command of a claimed job. An error means that nothing ran; a command that cannot be executed is no
+// error but a call that ended.
+func (s *server) run(j *job, m *Start, stdin int) error {
+	request, err := create(j.dir, FileRequest)
+	if err != nil {
+		return failed("write the request", err)
+	}
+	_, err = unix.Write(request, m.appendJSON(nil))
+	unix.Close(request)
+	if err != nil {
+		return failed("write the request", err)
+	}
+	var ends [2]int
+	for i := range j.streams {
+		var p [2]int
+		if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+			closeAll(ends[:i])
+			return failed("make a pipe", err)
+		}
+		j.streams[i].pipe, ends[i] = p[0], p[1]
+	}
+	defer closeAll(ends[:])
+	if j.tag, err = s.tags.set(); err != nil {
+		return err
+	}
+	if m.Timeout > 0 {
+		j.deadline = monotonic() + m.Timeout
+	}
+	pid, fault := execute(m, s.plan.Home, []uintptr{uintptr(stdin), uintptr(ends[0]), uintptr(ends[1])})
+	s.jobs[j.id], s.keys[path(j.key, j.index)] = j, j
+	if fault != nil {
+		unix.Write(ends[1], append([]byte(fault.text), '\n'))
+		j.exit.Code, j.exit.Error = fault.code, fault.text
+		j.exited = true
+	} else {
+		j.pid = pid
+		s.pids[pid] = j
+	}
+	for i := range j.streams {
+		s.pipes[j.streams[i].pipe] = pipeEnd{j, i}
+		s.watch(j.streams[i].pipe, unix.EPOLLIN)
+	}
+	if fault != nil {
+		s.end(j)
+	}
+	return nil
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
+}
+
+// drain moves bytes of one stream, at most limit.
+func (s *server) drain(end pipeEnd, limit int64) {
+	st := &end.job.streams[end.stream]
+	if st.file < 0 && st.waiting() == 0 { // an empty stream has no file
+		s.silence(end.job, end.stream)
+		return
+	}
+	n, over := st.drain(end.job.dir, spoolNames[end.stream], limit, s.discard)
+	if n > 0 {
+		end.job.note(end.stream+1, n)
+	}
+	if over {
+		s.silence(end.job, end.stream)
+	}
+}
+
+// silence closes a stream that nobody can write to any more.
+func (s *server) silence(j *job, i int) {
+	st := &j.streams[i]
+	if st.pipe < 0 {
+		return
+	}
+	s.unwatch(st.pipe)
+	delete(s.pipes, st.pipe)
+	unix.Close(st.pipe)
+	st.pipe = -1
+	s.forget(j)
+}
+
+// forget lets go of a job that has ended and is silent.
+func (s *server) forget(j *job) {
+	if !j.ended || j.streams[0].pipe >= 0 || j.streams[1].pipe >= 0 || s.jobs[j.id] == nil {
+		return
+	}
+	j.record()
+	s.tellOne(j)
+	delete(s.jobs, j.id)
+	j.close()
+}
+
+// reap takes every dead child: commands of ours, and orphans that came to us.
+func (s *server) reap() {
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, unix.WNOHANG, nil)
+		if err == unix.EINTR {
+			continue
+		}
+		if pid <= 0 || err != nil {
+			return
+		}
+		j := s.pids[pid]
+		if j == nil {
+			continue
+		}
+		delete(s.pids, pid)
+		j.pid, j.exited, j.status = 0, true, status
+		if j.killing {
+			s.kill(j, monotonic())
+		} else {
+			s.end(j)
+		}
+	}
+}
+
+// kill sends SIGKILL to all processes of a call until none is left; then the call ends.
+func (s *server) kill(j *job, now time.Duration) {
+	if !j.killing {
+		j.killing, j.giveUp, j.pause = true, now+giveUpAfter, killPause
+	}
+	alive := killTagged(func(tag uint64) bool { return tag == j.tag }, os.Getpid())
+	if (alive == 0 && j.exited) || now >= j.giveUp {
+		s.end(j)
+		return
+	}
+	j.nextKill = now + j.pause
+	j.pause = min(2*j.pause, killPauseMax)
+}
+
+// end closes the call: what lies in its pipes now is its own, later bytes are what it left behind.
+func (s *server) end(j *job) {
+	if j.ended {
+		return
+	}
+	for i := range j.streams {
+		if st := &j.streams[i]; st.pipe >= 0 {
+			if n := st.waiting(); n > 0 {
+				s.drain(pipeEnd{j, i}, n)
+			}
+		}
+	}
+	oom := false
+	if j.status.Signaled() || j.status.ExitStatus() != 0 {
+		if n := s.oomCount(); n > s.oomSeen {
+			oom, s.oomSeen = true, n
+		}
+	}
+	j.finish(oom)
+	j.dirty = false
+	delete(s.keys, path(j.key, j.index))
+	s.say(appendEnded(nil, j.id, j.exit))
+	for i := range j.streams { // a stream that nobody holds closes now, not at the next turn
+		if st := &j.streams[i]; st.pipe >= 0 {
+			s.hangUp(j, i)
+		}
+	}
+	s.forget(j)
+}
+
+// hangUp closes a stream if no process holds its other end.
+func (s *server) hangUp(j *job, i int) {
+	poll := []unix.PollFd{{Fd: int32(j.streams[i].pipe)}}
+	if n, _ := unix.Poll(poll, 0); n > 0 && poll[0].Revents&unix.POLLHUP != 0 && j.streams[i].waiting() == 0 {
+		s.silence(j, i)
+	}
+}

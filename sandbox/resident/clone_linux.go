@@ -1,0 +1,175 @@
+package resident
+
+import (
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Clone says how a resident's process comes to be. The program is always our own, through /proc/self/exe: that is the
+// running file, whatever an upgrade has put in its place on the disk.
+type Clone struct {
+	Namespaces uint32 // CLONE_NEW* flags; 0 for a resident without a jail
+	Inside     int    // the one uid and gid that exist inside
+	HostUID    int    // what they are outside
+	HostGID    int
+	Privileged bool // we may map ids that are not ours, and drop the caller's groups
+}
+
+// needed is what a new resident needs to build its root; it gives it all up before its first command.
+var needed = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}
+
+// residentEnv is all that a resident inherits: a small heap, and no signals between its threads.
+var residentEnv = []string{"GOGC=30", "GOMAXPROCS=2", "GODEBUG=asyncpreemptoff=1"}
+
+// Start makes the process. files[0] becomes its standard error, the others its descriptors from 3 on. The caller
+// should not have a large heap: a fork into a user namespace copies the page tables.
+func (c Clone) Start(files []int) (pid, pidfd int, err error) {
+	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, -1, failed("open /dev/null", err)
+	}
+	defer unix.Close(null)
+	all := []uintptr{uintptr(null), uintptr(null), uintptr(files[0])}
+	for _, f := range files[1:] {
+		all = append(all, uintptr(f))
+	}
+	sys := &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd}
+	if c.Namespaces != 0 {
+		c.enter(sys)
+	}
+	pid, err = syscall.ForkExec("/proc/self/exe", []string{Name}, &syscall.ProcAttr{Dir: "/", Env: residentEnv, Files: all, Sys: sys})
+	if err != nil {
+		return 0, -1, failed("start a resident", err)
+	}
+	return pid, pidfd, nil
+}
+
+func (c Clone) enter(sys *syscall.SysProcAttr) {
+	sys.Cloneflags = uintptr(c.Namespaces)
+	sys.UidMappings = []syscall.SysProcIDMap{{ContainerID: c.Inside, HostID: c.HostUID, Size: 1}}
+	sys.GidMappings = []syscall.SysProcIDMap{{ContainerID: c.Inside, HostID: c.HostGID, Size: 1}}
+	sys.GidMappingsEnableSetgroups = c.Privileged
+	sys.Credential = &syscall.Credential{Uid: uint32(c.Inside), Gid: uint32(c.Inside), NoSetGroups: !c.Privileged}
+	sys.AmbientCaps = needed
+}
+
+// UserNamespace returns a descriptor of a user namespace in which id inside is uid and gid outside. It serves to map
+// a mount's owners.
+func UserNamespace(inside, outside int) (int, error) {
+	maps := []syscall.SysProcIDMap{{ContainerID: inside, HostID: outside, Size: 1}}
+	pid, err := syscall.ForkExec("/proc/self/exe", []string{holderName}, &syscall.ProcAttr{Env: []string{},
+		Sys: &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER, UidMappings: maps, GidMappings: maps}})
+	if err != nil {
+		return -1, failed("make a user namespace", err)
+	}
+	defer func() {
+		unix.Kill(pid, unix.SIGKILL)
+		unix.Wait4(pid, nil, 0, nil)
+	}()
+	fd, err := unix.Open("/proc/"+decimal(int64(pid))+"/ns/user", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	return fd, failed("open a user namespace", err)
+}
+
+// hold waits to be killed: it exists so that its user namespace does.
+func hold() {
+	for {
+		unix.Pause()
+	}
+}
+
+// A Spawner is a small process that clones residents for a large one.
+type Spawner struct{ fd int }
+
+// The spawner's requests.
+const (
+	spawnResident = 1
+	spawnUserNS   = 2
+)
+
+// StartSpawner starts one. Its process ends with Close, or with ours.
+func StartSpawner() (*Spawner, int, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, 0, failed("make a socket", err)
+	}
+	defer unix.Close(pair[1])
+	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		unix.Close(pair[0])
+		return nil, 0, failed("open /dev/null", err)
+	}
+	defer unix.Close(null)
+	pid, err := syscall.ForkExec("/proc/self/exe", []string{SpawnerName}, &syscall.ProcAttr{Dir: "/", Env: residentEnv,
+		Files: []uintptr{uintptr(null), uintptr(null), 2, uintptr(pair[1])}, Sys: &syscall.SysProcAttr{Setsid: true}})
+	if err != nil {
+		unix.Close(pair[0])
+		return nil, 0, failed("start the spawner", err)
+	}
+	return &Spawner{fd: pair[0]}, pid, nil
+}
+
+// Close ends the spawner; residents live on.
+func (s *Spawner) Close() { unix.Close(s.fd) }
+
+// Start is Clone.Start in the spawner. Calls must not overlap.
+func (s *Spawner) Start(c Clone, files []int) (pid, pidfd int, err error) {
+	w := writer{spawnResident}
+	w.u32(c.Namespaces)
+	w.int(c.Inside)
+	w.int(c.HostUID)
+	w.int(c.HostGID)
+	w.flag(c.Privileged)
+	return s.ask(w, files)
+}
+
+// UserNamespace is UserNamespace in the spawner. Calls must not overlap.
+func (s *Spawner) UserNamespace(inside, outside int) (int, error) {
+	w := writer{spawnUserNS}
+	w.int(inside)
+	w.int(outside)
+	_, fd, err := s.ask(w, nil)
+	return fd, err
+}
+
+func (s *Spawner) ask(message []byte, files []int) (pid, fd int, err error) {
+	var rights []byte
+	if len(files) > 0 {
+		rights = unix.UnixRights(files...)
+	}
+	if err := unix.Sendmsg(s.fd, message, rights, nil, unix.MSG_NOSIGNAL); err != nil {
+		return 0, -1, failed("ask the spawner", err)
+	}
+	c := conn{fd: s.fd}
+	defer c.dropRights()
+	buf := make([]byte, 4096)
+	for {
+		reply, more, err := c.receive(buf)
+		if err != nil {
+			return 0, -1, failed("hear the spawner", err)
+		}
+		if !more {
+			unix.Poll([]unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}}, -1)
+			continue
+		}
+		r := reader{b: reply[1:]}
+		pid, text := r.int(), r.text()
+		if text != "" || len(c.rights) != 1 {
+			return 0, -1, &spawnError{text}
+		}
+		fd = c.rights[0]
+		c.rights = nil
+		return pid, fd, nil
+	}
+}
+
+type spawnError struct{ text string }
+
+func (e *spawnError) Error() string { return e.text }
+
+// Is keeps the reason that matters to callers across the socket.
+func (e *spawnError) Is(target error) bool {
+	errno, ok := target.(unix.Errno)
+	return ok && strings.HasSuffix(e.text, ": "+errno.Error())
+}

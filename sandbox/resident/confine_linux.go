@@ -1,0 +1,104 @@
+package resident
+
+import (
+	"runtime"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// setUp carries out a plan. It runs on the main thread, locked, before any command. Its notes name what the kernel
+// has not; an error means that the box must not be.
+func setUp(p *Plan, secret *Secret) (notes []string, err error) {
+	unix.Umask(0o022)
+	// 1 is "no dump, and none to a pipe either": a host's crash handler is not for what happens in here.
+	unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1, Max: 1})
+	if p.MaxPids > 0 {
+		limit := uint64(p.MaxPids)
+		if err := unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: limit, Max: limit}); err != nil {
+			return nil, failed("limit processes", err)
+		}
+	}
+	if p.Jail {
+		if err := enterJail(p); err != nil {
+			return nil, err
+		}
+	} else if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, failed("become subreaper", err)
+	}
+	if p.Home != "" {
+		if err := unix.Chdir(p.Home); err != nil {
+			return nil, failed("enter "+p.Home, err)
+		}
+	}
+	if !p.Confine {
+		return nil, nil
+	}
+	if err := dropAll(); err != nil {
+		return nil, err
+	}
+	// Not dumpable: processes of the same uid can then open none of our files in /proc, nor trace us.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return nil, failed("become undumpable", err)
+	}
+	if notes, err = landlock(p.Writable, []int{fdJobs}); err != nil {
+		return nil, err
+	}
+	return notes, restrict(secret)
+}
+
+func enterJail(p *Plan) error {
+	if err := buildRoot(p); err != nil {
+		return err
+	}
+	if p.Hostname != "" {
+		if err := unix.Sethostname([]byte(p.Hostname)); err != nil {
+			return failed("set the host name", err)
+		}
+	}
+	if p.Network {
+		return failed("bring up loopback", loopback())
+	}
+	return nil
+}
+
+func loopback() error {
+	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(s)
+	ifr, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	ifr.SetUint16(unix.IFF_UP)
+	return unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, ifr)
+}
+
+// dropAll gives up every capability on every thread of ours, and what the main thread's children could ever regain.
+func dropAll() error {
+	for c := uintptr(0); ; c++ {
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err == unix.EINVAL {
+			break // past the kernel's last capability
+		} else if err != nil {
+			return failed("drop the bounding set", err)
+		}
+	}
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData // ambient capabilities go with the permitted ones
+	if err := everyThread(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&hdr)), uintptr(unsafe.Pointer(&none[0]))); err != nil {
+		return failed("drop capabilities", err)
+	}
+	runtime.KeepAlive(&hdr)
+	runtime.KeepAlive(&none)
+	return failed("set no_new_privs", everyThread(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1))
+}
+
+func everyThread(call, a, b uintptr) error {
+	if _, _, e := syscall.AllThreadsSyscall(call, a, b, 0); e != 0 {
+		return e
+	}
+	return nil
+}

@@ -1,0 +1,214 @@
+package resident
+
+import (
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// job is one command of ours: its call until it ends, and its streams until nobody holds them any more.
+type job struct {
+	id      uint32
+	key     string
+	index   uint32
+	dir     int // the job folder
+	pid     int // 0 once reaped
+	tag     uint64
+	streams [2]stream
+
+	orderFD int
+	order   int64    // bytes of the order file
+	unsaid  [2]int64 // bytes of each stream that no record names yet
+
+	started  int64         // Unix nanoseconds
+	deadline time.Duration // monotonic; 0 is none
+
+	killing   bool
+	timedOut  bool
+	cancelled bool
+	nextKill  time.Duration
+	giveUp    time.Duration
+	pause     time.Duration
+
+	exited bool
+	status unix.WaitStatus
+	ended  bool
+	exit   Exit
+	dirty  bool // the owner does not know the order's length
+}
+
+func newJob(id uint32, s *Start, dir int) *job {
+	j := &job{id: id, key: s.Key, index: s.Index, dir: dir, orderFD: -1, started: time.Now().UnixNano()}
+	for i := range j.streams {
+		j.streams[i] = stream{pipe: -1, file: -1}
+	}
+	return j
+}
+
+// path is the job's folder below the jobs folder.
+func path(key string, index uint32) string { return key + "/" + decimal(int64(index)) }
+
+// orderEager is how much of the order file is written record by record. A stream of single bytes would fill eight
+// times its size with records; beyond this a record waits until it names orderCoarse bytes.
+const (
+	orderEager  = 8 << 20
+	orderCoarse = 64 << 10
+)
+
+// note records n new bytes of a stream.
+func (j *job) note(stream int, n int64) {
+	j.unsaid[stream-1] += n
+	if j.order < orderEager || j.unsaid[stream-1] >= orderCoarse {
+		j.record()
+	}
+}
+
+// record writes what no record names yet.
+func (j *job) record() {
+	var b []byte
+	for i, n := range j.unsaid {
+		if n > 0 {
+			b = AppendOrder(b, i+1, n)
+		}
+	}
+	if len(b) == 0 {
+		return
+	}
+	if j.orderFD < 0 {
+		fd, err := create(j.dir, FileOrder)
+		if err != nil {
+			return // said later, or never on a full disk: the bytes are in the spool
+		}
+		j.orderFD = fd
+	}
+	if n, err := unix.Pwrite(j.orderFD, b, j.order); err != nil || n < len(b) {
+		return
+	}
+	j.order += int64(len(b))
+	j.unsaid = [2]int64{}
+	j.dirty = true
+}
+
+// finish makes the job's Exit and writes it.
+func (j *job) finish(oom bool) {
+	j.record()
+	e := Exit{TimedOut: j.timedOut, Cancelled: j.cancelled, Started: j.started, Ended: time.Now().UnixNano(), Error: j.exit.Error,
+		Code: j.exit.Code, Stdout: j.streams[0].size, Stderr: j.streams[1].size,
+		StdoutLost: j.streams[0].lost, StderrLost: j.streams[1].lost, Order: j.order}
+	switch {
+	case e.Error != "":
+	case j.status.Signaled():
+		e.Code, e.Signal = 128+int(j.status.Signal()), unix.SignalName(j.status.Signal())
+	default:
+		e.Code = j.status.ExitStatus()
+	}
+	if j.timedOut {
+		e.Code, e.Signal = 124, ""
+	}
+	if j.cancelled && !j.timedOut {
+		e.Code, e.Signal = 128+int(unix.SIGKILL), "SIGKILL"
+	}
+	e.OutOfMemory = oom && !j.timedOut && !j.cancelled
+	j.exit, j.ended = e, true
+	if fd, err := create(j.dir, FileExit); err == nil {
+		unix.Write(fd, e.appendJSON(nil))
+		unix.Close(fd)
+	}
+}
+
+// close lets go of everything the job holds.
+func (j *job) close() {
+	for i := range j.streams {
+		j.streams[i].close()
+	}
+	if j.orderFD >= 0 {
+		unix.Close(j.orderFD)
+	}
+	unix.Close(j.dir)
+}
+
+func create(dir int, name string) (int, error) {
+	return unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+}
+
+// startError is why a command could not be started, and the code a shell would give for it.
+type startError struct {
+	code int
+	text string
+}
+
+// execute forks the command; the tag is set already. Files are stdin, stdout and stderr.
+func execute(s *Start, home string, files []uintptr) (pid int, fault *startError) {
+	dir := s.Dir
+	if dir == "" {
+		dir = home
+	}
+	program, errno := lookUp(s.Argv[0], dir, s.Env)
+	if errno != 0 {
+		if errno == unix.ENOENT {
+			return 0, &startError{127, s.Argv[0] + ": command not found"}
+		}
+		return 0, &startError{126, s.Argv[0] + ": " + errno.Error()}
+	}
+	attr := &syscall.ProcAttr{Dir: dir, Env: s.Env, Files: files, Sys: &syscall.SysProcAttr{Setsid: true}}
+	pid, err := syscall.ForkExec(program, s.Argv, attr)
+	if err == syscall.ENOEXEC { // a script without a first line, as every shell reads it
+		pid, err = syscall.ForkExec("/bin/sh", append([]string{"sh", program}, s.Argv[1:]...), attr)
+	}
+	switch {
+	case err == nil:
+		return pid, nil
+	case !isFolder(dir):
+		return 0, &startError{126, "cannot enter " + dir}
+	case err == syscall.ENOENT:
+		return 0, &startError{127, s.Argv[0] + ": " + err.Error()}
+	}
+	return 0, &startError{126, s.Argv[0] + ": " + err.Error()}
+}
+
+// lookUp finds a program as a shell would, in the command's own PATH, from the folder that it will stand in.
+func lookUp(name, dir string, env []string) (string, unix.Errno) {
+	for i := range len(name) {
+		if name[i] == '/' {
+			return name, 0
+		}
+	}
+	path, found := "/usr/local/bin:/usr/bin:/bin", unix.ENOENT
+	for _, e := range env {
+		if len(e) >= 5 && e[:5] == "PATH=" {
+			path = e[5:]
+		}
+	}
+	for len(path) > 0 {
+		entry := path
+		path = ""
+		for i := range len(entry) {
+			if entry[i] == ':' {
+				entry, path = entry[:i], entry[i+1:]
+				break
+			}
+		}
+		if entry == "" {
+			entry = "."
+		}
+		at := entry + "/" + name
+		if entry[0] != '/' {
+			at = dir + "/" + at
+		}
+		var st unix.Stat_t
+		if unix.Stat(at, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+			continue
+		}
+		if unix.Access(at, unix.X_OK) == nil {
+			return at, 0
+		}
+		found = unix.EACCES
+	}
+	return "", found
+}
+
+func isFolder(path string) bool {
+	var st unix.Stat_t
+	return unix.Stat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR
+}

@@ -1,0 +1,163 @@
+package resident
+
+import (
+	"golang.org/x/sys/unix"
+)
+
+// accept takes guests: whoever reaches the socket's folder and says hello with a fence that is not lower than the
+// highest one becomes the owner.
+func (s *server) accept() {
+	for {
+		fd, _, err := unix.Accept4(fdListen, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return
+		}
+		if len(s.guests) >= maxGuests || s.watch(fd, unix.EPOLLIN) != nil {
+			unix.Close(fd)
+			continue
+		}
+		s.guests[fd] = &conn{fd: fd}
+	}
+}
+
+// hear acts on what an owner or a guest has sent.
+func (s *server) hear(c *conn) {
+	for range 16 { // then the others have their turn
+		message, more, err := c.receive(s.buf)
+		if err != nil {
+			s.leave(c)
+			return
+		}
+		if !more {
+			return
+		}
+		ok := s.obey(c, message)
+		c.dropRights()
+		if !ok {
+			s.leave(c)
+			return
+		}
+	}
+}
+
+// obey carries out one message; false is a peer that we don't listen to any longer.
+func (s *server) obey(c *conn, message []byte) bool {
+	kind, body := Kind(message[0]), message[1:]
+	if c != s.owner {
+		return kind == KindHello && s.adopt(c, body)
+	}
+	switch kind {
+	case KindStart:
+		m, err := parseStart(body)
+		if err != nil {
+			return false
+		}
+		s.start(&m, c.rights)
+	case KindKill:
+		r := reader{b: body}
+		if j := s.jobs[r.u32()]; j != nil && !j.ended && !j.killing {
+			j.cancelled = true
+			s.kill(j, monotonic())
+		}
+	case KindShutdown:
+		s.shutDown()
+	default:
+		return false
+	}
+	return true
+}
+
+// adopt makes a guest the owner, if its fence allows it.
+func (s *server) adopt(c *conn, body []byte) bool {
+	h, err := parseHello(body)
+	switch {
+	case err != nil:
+		return false
+	case h.Version != Version:
+		c.try(append([]byte{byte(KindRefused)}, "the resident speaks version "+decimal(Version)+" of the protocol"...))
+		return false
+	case h.Fence < s.fence:
+		c.try(append([]byte{byte(KindRefused)}, "a newer owner has been here"...))
+		return false
+	}
+	delete(s.guests, c.fd)
+	if old := s.owner; old != nil {
+		s.owner = nil
+		s.unwatch(old.fd)
+		old.close()
+	}
+	s.owner, s.fence, s.graceEnd = c, h.Fence, 0
+	s.greet(c)
+	return true
+}
+
+// greet tells a new owner who we are and which calls go on.
+func (s *server) greet(c *conn) {
+	s.sayWith(Welcome{Version: Version, Notes: s.notes}.append(nil), s.self)
+	for _, j := range s.jobs {
+		if !j.ended {
+			s.say(Live{Job: j.id, Key: j.key, Index: j.index, Order: j.order}.append(nil))
+		}
+	}
+	s.say([]byte{byte(KindReady)})
+}
+
+// leave closes a connection. Without an owner the grace time begins.
+func (s *server) leave(c *conn) {
+	s.unwatch(c.fd)
+	delete(s.guests, c.fd)
+	c.close()
+	if c != s.owner {
+		return
+	}
+	s.owner = nil
+	if s.plan.Grace <= 0 {
+		s.shutDown()
+	}
+	s.graceEnd = monotonic() + s.plan.Grace
+}
+
+// say sends the owner a message that must arrive.
+func (s *server) say(message []byte) { s.sayWith(message) }
+
+func (s *server) sayWith(message []byte, rights ...int) {
+	if s.owner != nil && !s.owner.send(message, rights...) {
+		s.wantWrite(true)
+	}
+}
+
+// tell sends the owner the newest length of each job that grew. A slow owner gets the latest only.
+func (s *server) tell() {
+	if s.owner == nil || len(s.owner.queue) > 0 {
+		return
+	}
+	for _, j := range s.jobs {
+		if j.dirty && !s.tellOne(j) {
+			return
+		}
+	}
+}
+
+func (s *server) tellOne(j *job) bool {
+	if !j.dirty || s.owner == nil {
+		return true
+	}
+	if len(s.owner.queue) > 0 || !s.owner.try(appendGrew(nil, j.id, j.order)) {
+		s.wantWrite(true)
+		return false
+	}
+	j.dirty = false
+	return true
+}
+
+// wantWrite asks to be woken when the owner's socket has room again.
+func (s *server) wantWrite(on bool) {
+	events := uint32(unix.EPOLLIN)
+	if on {
+		events |= unix.EPOLLOUT
+	}
+	unix.EpollCtl(s.epoll, unix.EPOLL_CTL_MOD, s.owner.fd, &unix.EpollEvent{Events: events, Fd: int32(s.owner.fd)})
+}

@@ -1,0 +1,104 @@
+package resident
+
+import "time"
+
+// A Plan is everything that a new resident is told before its first command: what to build around itself and for
+// whom it works. It is made by package sandbox from a policy; the resident only carries it out, step by step, and
+// fails as a whole if a step does.
+type Plan struct {
+	Version uint32
+	Fence   uint64
+	Grace   time.Duration
+
+	Jail     bool // we are pid 1 of new namespaces and build the root below
+	Root     Root // what the new root begins as
+	Mounts   []Mount
+	Network  bool   // the network namespace is ours: bring its loopback interface up
+	Hostname string // "" leaves it
+	Home     string // where the resident stands, and commands that name no folder
+
+	Confine  bool     // Landlock and seccomp on the forking thread
+	Writable []string // where Landlock allows writing, in the box's own paths
+
+	MaxPids int  // RLIMIT_NPROC; 0 sets none
+	OOM     bool // a descriptor follows that counts kills for memory
+}
+
+// Root is what the box's root begins as.
+type Root uint8
+
+// The roots.
+const (
+	RootHost     Root = iota // every mount of the host, cloned and read-only
+	RootSkeleton             // an empty tmpfs, read-only once it is furnished
+)
+
+// Step is what one Mount does.
+type Step uint8
+
+// The steps, in the order of the plan.
+const (
+	StepDir   Step = iota + 1 // make a folder (skeleton only)
+	StepFile                  // write Data to a file (skeleton only)
+	StepBind                  // show the host's Source (or a tree handed over) at Target; a link is copied as a link
+	StepTmpfs                 // an empty tmpfs, with Data as its options
+	StepProc                  // a proc of our own, its dangerous files closed
+	StepDev                   // a minimal /dev
+	StepMask                  // an empty folder or file over Target, if there is one
+)
+
+// Mount is one step in furnishing the root. Targets are absolute paths inside the box.
+type Mount struct {
+	Step     Step
+	Target   string
+	Source   string // StepBind: a host path, or ""
+	Tree     int    // StepBind without Source: the number of a descriptor of a mount made by the owner
+	Data     string
+	Writable bool
+	Optional bool // nothing is done if Source does not exist
+}
+
+// Append encodes the message.
+func (p Plan) Append(b []byte) []byte {
+	w := writer(append(b, byte(KindSetup)))
+	w.u32(p.Version)
+	w.u64(p.Fence)
+	w.i64(int64(p.Grace))
+	w.flag(p.Jail)
+	w.u8(uint8(p.Root))
+	w.u32(uint32(len(p.Mounts)))
+	for _, m := range p.Mounts {
+		w.u8(uint8(m.Step))
+		w.text(m.Target)
+		w.text(m.Source)
+		w.int(m.Tree)
+		w.text(m.Data)
+		w.flag(m.Writable)
+		w.flag(m.Optional)
+	}
+	w.flag(p.Network)
+	w.text(p.Hostname)
+	w.text(p.Home)
+	w.flag(p.Confine)
+	w.list(p.Writable)
+	w.int(p.MaxPids)
+	w.flag(p.OOM)
+	return w
+}
+
+func parsePlan(b []byte) (p Plan, err error) {
+	r := reader{b: b}
+	p.Version, p.Fence, p.Grace = r.u32(), r.u64(), time.Duration(r.i64())
+	p.Jail, p.Root = r.flag(), Root(r.u8())
+	for range r.u32() {
+		if r.err != nil {
+			break
+		}
+		p.Mounts = append(p.Mounts, Mount{Step: Step(r.u8()), Target: r.text(), Source: r.text(), Tree: r.int(),
+			Data: r.text(), Writable: r.flag(), Optional: r.flag()})
+	}
+	p.Network, p.Hostname, p.Home = r.flag(), r.text(), r.text()
+	p.Confine, p.Writable = r.flag(), r.list()
+	p.MaxPids, p.OOM = r.int(), r.flag()
+	return p, r.err
+}

@@ -1,0 +1,313 @@
+package resident
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// server is the resident's one loop. It runs on the main thread, which is also the one that forks and the one that
+// orphans come to. Nothing in it waits but the epoll at its top.
+type server struct {
+	plan  *Plan
+	notes []string
+	tags  *tagger
+
+	epoll   int
+	wake    int // an eventfd: a child may be waiting to be reaped
+	null    int // stdin of commands without one
+	discard int // where bytes go that the disk did not take
+	self    int // a pidfd of ours, for owners
+	oom     int // counts kills for memory; -1 is none
+	oomSeen int64
+
+	owner    *conn
+	guests   map[int]*conn
+	fence    uint64
+	graceEnd time.Duration // 0: an owner is there
+
+	lastJob uint32
+	jobs    map[uint32]*job // until ended and silent
+	keys    map[string]*job // calls that have not ended, by path
+	pids    map[int]*job
+	pipes   map[int]pipeEnd
+	buf     []byte
+}
+
+type pipeEnd struct {
+	job    *job
+	stream int // index
+}
+
+// maxGuests bounds connections that have not said hello.
+const maxGuests = 8
+
+// serve is the resident's life. It does not return.
+func serve() {
+	unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
+	s := &server{owner: &conn{fd: fdOwner}, guests: map[int]*conn{}, jobs: map[uint32]*job{}, keys: map[string]*job{},
+		pids: map[int]*job{}, pipes: map[int]pipeEnd{}, buf: make([]byte, MaxPacket), oom: -1}
+	if err := s.begin(); err != nil {
+		s.owner.send(append([]byte{byte(KindRefused)}, err.Error()...))
+		unix.Exit(1)
+	}
+	for {
+		s.turn()
+	}
+}
+
+// begin reads the plan, carries it out and welcomes the first owner.
+func (s *server) begin() error {
+	plan, err := s.awaitPlan()
+	if err != nil {
+		return err
+	}
+	s.plan, s.fence = plan, plan.Fence
+	if plan.OOM {
+		s.oom = s.lastRight()
+	}
+	var secret Secret
+	if _, err := unix.Getrandom((*[16]byte)(unsafe.Pointer(&secret))[:], 0); err != nil {
+		return failed("choose a secret", err)
+	}
+	if s.tags, err = newTagger(secret); err != nil {
+		return err
+	}
+	if s.self, err = unix.PidfdOpen(os.Getpid(), 0); err != nil {
+		return failed("open ourselves", err)
+	}
+	s.listenSignals()
+	if s.notes, err = setUp(plan, &secret); err != nil {
+		return err
+	}
+	if err := s.openFiles(); err != nil {
+		return err
+	}
+	s.oomSeen = s.oomCount()
+	s.greet(s.owner)
+	return nil
+}
+
+func (s *server) awaitPlan() (*Plan, error) {
+	poll := []unix.PollFd{{Fd: fdOwner, Events: unix.POLLIN}}
+	for {
+		message, more, err := s.owner.receive(s.buf)
+		if err != nil {
+			unix.Exit(0) // the owner is gone before it began
+		}
+		if more {
+			if Kind(message[0]) != KindSetup {
+				return nil, failed("read the plan", unix.EPROTO)
+			}
+			plan, err := parsePlan(message[1:])
+			if err == nil && plan.Version != Version {
+				err = unix.EPROTONOSUPPORT
+			}
+			return &plan, failed("read the plan", err)
+		}
+		unix.Poll(poll, -1)
+	}
+}
+
+// lastRight takes the descriptor that came with the plan.
+func (s *server) lastRight() int {
+	if n := len(s.owner.rights); n > 0 {
+		fd := s.owner.rights[n-1]
+		s.owner.rights = s.owner.rights[:n-1]
+		return fd
+	}
+	return -1
+}
+
+func (s *server) openFiles() (err error) {
+	if s.null, err = unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		return failed("open /dev/null", err)
+	}
+	if s.discard, err = unix.Open("/dev/null", unix.O_WRONLY|unix.O_CLOEXEC, 0); err != nil {
+		return failed("open /dev/null", err)
+	}
+	if s.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return failed("make an epoll", err)
+	}
+	for _, fd := range []int{fdOwner, fdListen, s.wake} {
+		if err := s.watch(fd, unix.EPOLLIN); err != nil {
+			return failed("watch", err)
+		}
+	}
+	return nil
+}
+
+// listenSignals makes SIGCHLD wake the loop and every other signal harmless: a command may send them to us, and the
+// runtime's own handlers would end us or print.
+func (s *server) listenSignals() {
+	s.wake, _ = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	children := make(chan os.Signal, 1)
+	signal.Notify(children, syscall.SIGCHLD)
+	go s.relay(children)
+	type action struct{ handler, flags, restorer, mask uintptr }
+	ignore := action{handler: 1}
+	for sig := uintptr(1); sig <= 64; sig++ {
+		switch syscall.Signal(sig) {
+		case syscall.SIGCHLD, syscall.SIGKILL, syscall.SIGSTOP, 32, 33, 34: // the last are libc's and not the runtime's
+			continue
+		}
+		unix.RawSyscall6(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&ignore)), 0, 8, 0, 0)
+	}
+}
+
+// relay is the guarantee behind the fast path: SIGCHLD usually interrupts the loop's own epoll, but it may arrive
+// just before it. Then the child is still there to be seen, and the loop is woken.
+func (s *server) relay(children <-chan os.Signal) {
+	one := []byte{1, 0, 0, 0, 0, 0, 0, 0}
+	for range children {
+		var info unix.Siginfo
+		err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+		if err == nil && info.Signo != 0 {
+			unix.Write(s.wake, one)
+		}
+	}
+}
+
+func (s *server) watch(fd int, events uint32) error {
+	return unix.EpollCtl(s.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)})
+}
+
+func (s *server) unwatch(fd int) { unix.EpollCtl(s.epoll, unix.EPOLL_CTL_DEL, fd, nil) }
+
+// turn is one round: wait, act on what is ready, reap, act on what is due, tell the owner.
+func (s *server) turn() {
+	var events [32]unix.EpollEvent
+	n, err := unix.EpollWait(s.epoll, events[:], s.patience())
+	if err != nil {
+		n = 0 // interrupted: most likely by a child's end
+	}
+	for _, e := range events[:n] {
+		s.ready(int(e.Fd), e.Events)
+	}
+	s.reap()
+	s.due(monotonic())
+	s.tell()
+}
+
+func (s *server) ready(fd int, events uint32) {
+	if end, ok := s.pipes[fd]; ok {
+		s.drain(end, drainShare)
+		return
+	}
+	if guest, ok := s.guests[fd]; ok {
+		s.hear(guest)
+		return
+	}
+	switch {
+	case fd == s.wake:
+		var b [8]byte
+		unix.Read(s.wake, b[:])
+	case fd == fdListen:
+		s.accept()
+	case s.owner != nil && fd == s.owner.fd:
+		if events&unix.EPOLLOUT != 0 && s.owner.flush() {
+			s.wantWrite(false)
+		}
+		if events&^unix.EPOLLOUT != 0 {
+			s.hear(s.owner)
+		}
+	}
+}
+
+// patience is how long the loop may wait, in milliseconds; -1 is for ever.
+func (s *server) patience() int {
+	var first time.Duration
+	consider := func(t time.Duration) {
+		if t > 0 && (first == 0 || t < first) {
+			first = t
+		}
+	}
+	consider(s.graceEnd)
+	for _, j := range s.keys {
+		if j.killing {
+			consider(j.nextKill)
+		} else {
+			consider(j.deadline)
+		}
+	}
+	if first == 0 {
+		return -1
+	}
+	if wait := first - monotonic(); wait > 0 {
+		return int((wait + time.Millisecond - 1) / time.Millisecond)
+	}
+	return 0
+}
+
+// due acts on deadlines that have passed.
+func (s *server) due(now time.Duration) {
+	if s.graceEnd > 0 && now >= s.graceEnd {
+		s.shutDown()
+	}
+	for _, j := range s.keys {
+		switch {
+		case j.killing && now >= j.nextKill:
+			s.kill(j, now)
+		case !j.killing && j.deadline > 0 && now >= j.deadline:
+			j.timedOut = true
+			s.kill(j, now)
+		}
+	}
+}
+
+// shutDown ends everything. In a jail our own end is the end of the whole process namespace, by the kernel's hand.
+func (s *server) shutDown() {
+	for _, j := range s.jobs {
+		for i := range j.streams {
+			if j.streams[i].pipe >= 0 {
+				s.drain(pipeEnd{j, i}, j.streams[i].waiting())
+			}
+		}
+		j.record()
+	}
+	if !s.plan.Jail {
+		s.killAll()
+	}
+	unix.Exit(0)
+}
+
+// killAll kills what bears any tag of ours. It is for a resident without a process namespace.
+func (s *server) killAll() {
+	for end := monotonic() + giveUpAfter; monotonic() < end; {
+		if killTagged(s.tags.ours, os.Getpid()) == 0 {
+			return
+		}
+		s.reap()
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// oomCount reads how many processes of the box were killed for memory so far.
+func (s *server) oomCount() int64 {
+	if s.oom < 0 {
+		return 0
+	}
+	var b [512]byte
+	n, err := unix.Pread(s.oom, b[:], 0)
+	if err != nil {
+		return 0
+	}
+	const name = "oom_kill "
+	for i := 0; i+len(name) < n; i++ {
+		if string(b[i:i+len(name)]) == name && (i == 0 || b[i-1] == '\n') {
+			count := int64(0)
+			for _, c := range b[i+len(name) : n] {
+				if c < '0' || c > '9' {
+					break
+				}
+				count = count*10 + int64(c-'0')
+			}
+			return count
+		}
+	}
+	return 0
+}

@@ -1,0 +1,138 @@
+package resident
+
+import (
+	"encoding/binary"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A process belongs to the call that its tag names. The tag is the soft value of RLIMIT_RTTIME, a limit that matters
+// to nobody here (no command runs in real time): the resident sets it on itself before each fork, children inherit
+// it through any number of forks, sessions and orphanages, and the filter lets no command change it. So a call's
+// processes can be found, and no others, with no cgroup and on every machine.
+type tagger struct {
+	base uint64
+	max  uint64 // the hard limit, kept as it is
+	next uint64
+	sec  Secret
+}
+
+func newTagger(sec Secret) (*tagger, error) {
+	var l unix.Rlimit
+	if err := unix.Prlimit(0, unix.RLIMIT_RTTIME, nil, &l); err != nil {
+		return nil, failed("read the tag", err)
+	}
+	t := &tagger{max: l.Max, sec: sec}
+	// Without a pid namespace other residents' calls are in sight too: a random base keeps them apart.
+	var b [8]byte
+	if _, err := unix.Getrandom(b[:], 0); err != nil {
+		return nil, failed("choose the tags", err)
+	}
+	if t.base = 1<<62 | binary.LittleEndian.Uint64(b[:])>>26<<24; t.base >= l.Max {
+		t.base = l.Max / 2
+	}
+	return t, nil
+}
+
+// set tags what is forked from now on, with a new tag.
+func (t *tagger) set() (uint64, error) {
+	t.next++
+	tag := t.base + t.next
+	l := unix.Rlimit{Cur: tag, Max: t.max}
+	_, _, e := unix.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_RTTIME, uintptr(unsafe.Pointer(&l)), 0, uintptr(t.sec[0]), uintptr(t.sec[1]))
+	if e != 0 {
+		return 0, failed("set the tag", e)
+	}
+	return tag, nil
+}
+
+// ours says whether a tag was given out by this tagger.
+func (t *tagger) ours(tag uint64) bool { return tag > t.base && tag <= t.base+t.next }
+
+// killTagged sends SIGKILL to every process whose tag is one of those asked for, and says how many of them still
+// lived. The caller repeats it until none does: what was forked in the middle of a scan is found by the next.
+func killTagged(which func(tag uint64) bool, self int) (alive int) {
+	fd, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0
+	}
+	defer unix.Close(fd)
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := unix.Getdents(fd, buf)
+		if err == unix.EINTR {
+			continue
+		}
+		if n <= 0 || err != nil {
+			return alive
+		}
+		for b := buf[:n]; len(b) > direntName; {
+			length := int(binary.NativeEndian.Uint16(b[16:]))
+			if pid := number(b[direntName:length]); pid > 0 && pid != self && bears(pid, which) && killExactly(pid, which) {
+				alive++
+			}
+			b = b[length:]
+		}
+	}
+}
+
+const direntName = 19 // where the name begins in a directory entry
+
+func bears(pid int, which func(uint64) bool) bool {
+	var l unix.Rlimit
+	return unix.Prlimit(pid, unix.RLIMIT_RTTIME, nil, &l) == nil && which(l.Cur)
+}
+
+// killExactly looks again with the process held by a descriptor, so that a number given to another in between
+// harms nobody.
+func killExactly(pid int, which func(uint64) bool) bool {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	return bears(pid, which) && !isZombie(pid) && unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil
+}
+
+// number reads a decimal name up to its NUL; 0 if it is none.
+func number(b []byte) (n int) {
+	for _, c := range b {
+		if c == 0 {
+			return n
+		}
+		if c < '0' || c > '9' {
+			return 0
+		}
+		n = n*10 + int(c-'0')
+	}
+	return n
+}
+
+// isZombie says whether a process is dead and only waits to be reaped, by us or by its own parent.
+func isZombie(pid int) bool {
+	fd, err := unix.Open("/proc/"+decimal(int64(pid))+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return true
+	}
+	defer unix.Close(fd)
+	var b [512]byte
+	n, err := unix.Read(fd, b[:])
+	if err != nil {
+		return true
+	}
+	for i := n - 1; i > 0; i-- { // the name may hold anything; the state follows its last bracket
+		if b[i] == ')' {
+			return i+2 >= n || b[i+2] == 'Z' || b[i+2] == 'X'
+		}
+	}
+	return true
+}
+
+// monotonic is the clock of every deadline here; it does not jump.
+func monotonic() time.Duration {
+	var ts unix.Timespec
+	unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)
+	return time.Duration(ts.Nano())
+}

@@ -1,0 +1,255 @@
+package resident
+
+import "time"
+
+// Version is the protocol's. A resident that outlives an upgrade of its owner still speaks the version it was started
+// with, so an owner knows all versions since the oldest it adopts.
+const Version = 1
+
+// The two names under which our binary is something else.
+const (
+	Name        = "hardshell-resident"
+	SpawnerName = "hardshell-spawner"
+	holderName  = "hardshell-holder" // sits in a user namespace until it is killed
+)
+
+// Descriptors that a resident is started with. Those of a plan follow from FirstFree on.
+const (
+	fdOwner   = 3 // the first owner's connection
+	fdListen  = 4 // where later owners connect
+	fdJobs    = 5 // the jobs folder
+	FirstFree = 6
+)
+
+// MaxPacket bounds one packet; a longer message travels in parts.
+const MaxPacket = 64 << 10
+
+// maxMessage bounds one message: arguments and environment together are bounded by the kernel to less than this.
+const maxMessage = 8 << 20
+
+// Kind is the first byte of a packet.
+type Kind uint8
+
+// Owner to resident.
+const (
+	KindPart     Kind = iota + 1 // a piece of a long message
+	KindLast                     // its last piece
+	KindSetup                    // a Plan; the first message to a new resident
+	KindHello                    // Hello; the first message of an owner
+	KindStart                    // Start
+	KindKill                     // the job's number: cancel it
+	KindShutdown                 // kill everything and exit
+)
+
+// Resident to owner.
+const (
+	KindWelcome Kind = iota + 64 // Welcome, with a pidfd of the resident
+	KindRefused                  // a sentence
+	KindLive                     // Live; one per job whose call has not ended, between Welcome and Ready
+	KindReady                    // the list of live jobs is complete
+	KindStarted                  // Started
+	KindGrew                     // the job's number, bytes of the order file
+	KindEnded                    // the job's number, Exit
+)
+
+// Hello presents an owner.
+type Hello struct {
+	Version uint32
+	Fence   uint64
+}
+
+// Append encodes the message.
+func (h Hello) Append(b []byte) []byte {
+	w := writer(append(b, byte(KindHello)))
+	w.u32(h.Version)
+	w.u64(h.Fence)
+	return w
+}
+
+func parseHello(b []byte) (h Hello, err error) {
+	r := reader{b: b}
+	h.Version, h.Fence = r.u32(), r.u64()
+	return h, r.err
+}
+
+// Welcome accepts an owner.
+type Welcome struct {
+	Version uint32
+	Notes   []string // what the plan asked for and this kernel has not
+}
+
+func (m Welcome) append(b []byte) []byte {
+	w := writer(append(b, byte(KindWelcome)))
+	w.u32(m.Version)
+	w.list(m.Notes)
+	return w
+}
+
+// ParseWelcome decodes the message.
+func ParseWelcome(b []byte) (m Welcome, err error) {
+	r := reader{b: b}
+	m.Version, m.Notes = r.u32(), r.list()
+	return m, r.err
+}
+
+// Start asks for a command. With stdin, one descriptor travels beside it.
+type Start struct {
+	Request uint32 // the owner's number, echoed in Started
+	Key     string
+	Index   uint32
+	Dir     string
+	Timeout time.Duration
+	Argv    []string
+	Env     []string
+	Stdin   bool
+}
+
+// Append encodes the message.
+func (s Start) Append(b []byte) []byte {
+	w := writer(append(b, byte(KindStart)))
+	w.u32(s.Request)
+	w.text(s.Key)
+	w.u32(s.Index)
+	w.text(s.Dir)
+	w.i64(int64(s.Timeout))
+	w.list(s.Argv)
+	w.list(s.Env)
+	w.flag(s.Stdin)
+	return w
+}
+
+func parseStart(b []byte) (s Start, err error) {
+	r := reader{b: b}
+	s.Request, s.Key, s.Index, s.Dir = r.u32(), r.text(), r.u32(), r.text()
+	s.Timeout = time.Duration(r.i64())
+	s.Argv, s.Env, s.Stdin = r.list(), r.list(), r.flag()
+	return s, r.err
+}
+
+// State is what a Start found.
+type State uint8
+
+// The states.
+const (
+	StateNew     State = iota + 1 // it was started now
+	StateRunning                  // the key was started before and runs; Job is its number
+	StatePast                     // the key was started before; its folder tells how it ended, if it did
+	StateFailed                   // nothing was started, and the key is free again; Error says why
+)
+
+// Started answers a Start.
+type Started struct {
+	Request uint32
+	Job     uint32
+	State   State
+	Order   int64 // bytes of the order file so far
+	Error   string
+}
+
+func (m Started) append(b []byte) []byte {
+	w := writer(append(b, byte(KindStarted)))
+	w.u32(m.Request)
+	w.u32(m.Job)
+	w.u8(uint8(m.State))
+	w.i64(m.Order)
+	w.text(m.Error)
+	return w
+}
+
+// ParseStarted decodes the message.
+func ParseStarted(b []byte) (m Started, err error) {
+	r := reader{b: b}
+	m.Request, m.Job, m.State, m.Order, m.Error = r.u32(), r.u32(), State(r.u8()), r.i64(), r.text()
+	return m, r.err
+}
+
+// Live tells a new owner of a call that goes on.
+type Live struct {
+	Job   uint32
+	Key   string
+	Index uint32
+	Order int64
+}
+
+func (m Live) append(b []byte) []byte {
+	w := writer(append(b, byte(KindLive)))
+	w.u32(m.Job)
+	w.text(m.Key)
+	w.u32(m.Index)
+	w.i64(m.Order)
+	return w
+}
+
+// ParseLive decodes the message.
+func ParseLive(b []byte) (m Live, err error) {
+	r := reader{b: b}
+	m.Job, m.Key, m.Index, m.Order = r.u32(), r.text(), r.u32(), r.i64()
+	return m, r.err
+}
+
+// AppendKill encodes a cancel.
+func AppendKill(b []byte, job uint32) []byte {
+	w := writer(append(b, byte(KindKill)))
+	w.u32(job)
+	return w
+}
+
+func appendGrew(b []byte, job uint32, order int64) []byte {
+	w := writer(append(b, byte(KindGrew)))
+	w.u32(job)
+	w.i64(order)
+	return w
+}
+
+// ParseGrew decodes the message.
+func ParseGrew(b []byte) (job uint32, order int64, err error) {
+	r := reader{b: b}
+	job, order = r.u32(), r.i64()
+	return job, order, r.err
+}
+
+func appendEnded(b []byte, job uint32, e Exit) []byte {
+	w := writer(append(b, byte(KindEnded)))
+	w.u32(job)
+	w.int(e.Code)
+	w.text(e.Signal)
+	w.flag(e.TimedOut)
+	w.flag(e.Cancelled)
+	w.flag(e.OutOfMemory)
+	w.i64(e.Started)
+	w.i64(e.Ended)
+	w.i64(e.Stdout)
+	w.i64(e.Stderr)
+	w.i64(e.StdoutLost)
+	w.i64(e.StderrLost)
+	w.i64(e.Order)
+	w.text(e.Error)
+	return w
+}
+
+// ParseEnded decodes the message.
+func ParseEnded(b []byte) (job uint32, e Exit, err error) {
+	r := reader{b: b}
+	job = r.u32()
+	e.Code, e.Signal, e.TimedOut, e.Cancelled, e.OutOfMemory = r.int(), r.text(), r.flag(), r.flag(), r.flag()
+	e.Started, e.Ended, e.Stdout, e.Stderr = r.i64(), r.i64(), r.i64(), r.i64()
+	e.StdoutLost, e.StderrLost, e.Order, e.Error = r.i64(), r.i64(), r.i64(), r.text()
+	return job, e, r.err
+}
+
+// Packets cuts a message into packets of the socket. A long one becomes parts and a last part.
+func Packets(message []byte) [][]byte {
+	if len(message) <= MaxPacket {
+		return [][]byte{message}
+	}
+	var out [][]byte
+	for len(message) > 0 {
+		n, kind := min(len(message), MaxPacket-1), KindPart
+		if n == len(message) {
+			kind = KindLast
+		}
+		out = append(out, append([]byte{byte(kind)}, message[:n]...))
+		message = message[n:]
+	}
+	return out
+}

@@ -1,0 +1,155 @@
+// Command gateway measures what the gateway adds to a model call: latency, time to the first event, throughput, cut
+// streams, and the lag of paced events.
+//
+// Four ways to the same mock upstream are visited in rotated order, round by round: a direct call, a bare reverse
+// proxy that reads the body first (the floor), and the built binary with store: false and with store: true. The first
+// two speak Chat Completions, as the mock does; the gateway's clients speak Responses, so its figures include the
+// translation. An event is one delta of text. Every stream's text is checked; a stream that ends early is cut. All of
+// it runs on loopback and on one machine, so only the ratios mean anything.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+type settings struct {
+	rounds     int
+	single     int // requests a round and target at concurrency 1
+	many       int // streams a round and target at concurrency 32
+	lagStreams int
+	lagRate    int
+	lagTime    time.Duration
+	binary     string
+	dir        string
+}
+
+func main() {
+	var s settings
+	asJSON := flag.Bool("json", false, "print an object of medians and ratios")
+	flag.IntVar(&s.rounds, "rounds", 6, "interleaved rounds")
+	flag.IntVar(&s.single, "n", 120, "requests a round and target, one after the other")
+	flag.IntVar(&s.many, "many", 900, "streams a round and target, 32 at a time")
+	flag.IntVar(&s.lagStreams, "lag-streams", 250, "streams at once in the paced part; 0 leaves it out")
+	flag.IntVar(&s.lagRate, "lag-rate", 200, "events a second and stream in the paced part")
+	flag.DurationVar(&s.lagTime, "lag-time", 4*time.Second, "length of the paced part, a target")
+	flag.StringVar(&s.binary, "binary", "", "the hardshell to measure; built from this tree when empty")
+	child := flag.String("child", "", "internal: be the mock or the floor")
+	upstream := flag.String("upstream", "", "internal: where the floor leads")
+	flag.Parse()
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if *child != "" {
+		fail(serveChild(ctx, *child, *upstream))
+		return
+	}
+	dir, err := os.MkdirTemp("", "hardshell-bench-")
+	fail(err)
+	s.dir = dir
+	report, err := measure(ctx, s)
+	os.RemoveAll(dir)
+	fail(err)
+	if *asJSON {
+		e := json.NewEncoder(os.Stdout)
+		e.SetIndent("", "  ")
+		fail(e.Encode(report))
+	} else {
+		report.print(os.Stdout)
+	}
+}
+
+func fail(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "gateway:", err)
+		os.Exit(1)
+	}
+}
+
+// measure starts the processes, drives the load and returns what was seen.
+func measure(ctx context.Context, s settings) (*report, error) {
+	group := &processes{}
+	defer group.stop()
+	mock, err := group.child(ctx, "mock")
+	if err != nil {
+		return nil, err
+	}
+	floor, err := group.child(ctx, "floor", "-upstream", mock)
+	if err != nil {
+		return nil, err
+	}
+	if s.binary == "" {
+		s.binary = filepath.Join(s.dir, "hardshell")
+		if err := build(ctx, s.binary); err != nil {
+			return nil, err
+		}
+	}
+	ours, key, err := group.hardshell(ctx, s, mock)
+	if err != nil {
+		return nil, err
+	}
+	targets := []*target{
+		{name: "direct", url: mock + "/v1/chat/completions", dialect: chatDialect},
+		{name: "floor", url: floor + "/v1/chat/completions", dialect: chatDialect},
+		{name: "store:false", url: ours + "/v1/responses", dialect: responsesDialect, key: key},
+		{name: "store:true", url: ours + "/v1/responses", dialect: responsesDialect, key: key, store: true},
+	}
+	r := &report{Bench: "gateway", CPUs: runtime.NumCPU(), Rounds: s.rounds, Targets: map[string]*figures{}}
+	for _, t := range targets {
+		r.names = append(r.names, t.name)
+		r.Targets[t.name] = &figures{}
+		t.out = r.Targets[t.name]
+		t.client = newClient()
+	}
+	for _, part := range []struct {
+		load  load
+		count int
+	}{
+		{load{stream: false, workers: 1}, s.single},
+		{load{stream: true, workers: 1}, s.single},
+		{load{stream: true, workers: 32}, s.many},
+		{load{stream: false, workers: 32}, s.many},
+	} {
+		if err := interleave(ctx, targets, s.rounds, part.count, part.load); err != nil {
+			return nil, err
+		}
+	}
+	if s.lagStreams > 0 {
+		for _, t := range targets {
+			if err := t.paced(ctx, s); err != nil {
+				return nil, err
+			}
+		}
+	}
+	r.finish()
+	return r, ctx.Err()
+}
+
+// interleave visits every target once a round, each round beginning with another one.
+func interleave(ctx context.Context, targets []*target, rounds, count int, l load) error {
+	for _, t := range targets {
+		if _, err := t.run(ctx, max(count/10, l.workers), l); err != nil { // warms up; not recorded
+			return err
+		}
+	}
+	for round := range rounds {
+		for i := range targets {
+			t := targets[(i+round)%len(targets)]
+			s, err := t.run(ctx, count, l)
+			if err != nil {
+				return err
+			}
+			t.out.add(l, s)
+			time.Sleep(30 * time.Millisecond) // lets the last target's garbage be its own
+		}
+	}
+	return nil
+}

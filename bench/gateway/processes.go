@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func waitForEOF(b []byte) {
+	for {
+		if _, err := os.Stdin.Read(b); err != nil {
+			return
+		}
+	}
+}
+
+// processes are what this program started. They stay in its process group and end with it.
+type processes struct {
+	all []*exec.Cmd
+	in  []io.Closer
+}
+
+// child starts this program again as the mock or the floor and returns its URL.
+func (p *processes) child(ctx context.Context, kind string, args ...string) (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, self, append([]string{"-child", kind}, args...)...)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe() // its end tells the child to go
+	if err != nil {
+		return "", err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return "", err
+	}
+	if err := cmd.Start(); err != nil {
+		return "", fmt.Errorf("start the %s: %w", kind, err)
+	}
+	p.all, p.in = append(p.all, cmd), append(p.in, in)
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		return "", fmt.Errorf("read the address of the %s: %w", kind, err)
+	}
+	return strings.TrimSpace(line), nil
+}
+
+func build(ctx context.Context, binary string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", binary, "github.com/hardshell-dev/hardshell/cmd/hardshell")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build hardshell: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// hardshell serves from a fresh data folder with the mock as its only provider, and returns its URL and key.
+func (p *processes) hardshell(ctx context.Context, s settings, mock string) (url, key string, err error) {
+	data := filepath.Join(s.dir, "data")
+	conf := filepath.Join(s.dir, "hardshell.toml")
+	text := fmt.Sprintf("[providers.mock]\ntype = \"chat\"\nbase_url = %q\nmodels = [\"mock\", %q]\n", mock+"/v1", s.pacedModel())
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		return "", "", err
+	}
+	// The access log is on, as it is for everybody, and goes to a file.
+	log, err := os.Create(filepath.Join(s.dir, "log"))
+	if err != nil {
+		return "", "", err
+	}
+	defer log.Close()
+	cmd := exec.CommandContext(ctx, s.binary, "serve", "--listen", "127.0.0.1:0", "--data", data, "--config", conf)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.dir, "TMPDIR=" + os.TempDir()}
+	for _, name := range []string{"GOMAXPROCS", "GODEBUG", "GOGC", "GOMEMLIMIT"} {
+		if v, ok := os.LookupEnv(name); ok {
+			cmd.Env = append(cmd.Env, name+"="+v)
+		}
+	}
+	cmd.Stderr = log
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 15 * time.Second
+	if err := cmd.Start(); err != nil {
+		return "", "", fmt.Errorf("start hardshell: %w", err)
+	}
+	p.all = append(p.all, cmd)
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		var address struct {
+			URL string `json:"url"`
+		}
+		raw, err := os.ReadFile(filepath.Join(data, "server.json"))
+		if err == nil && json.Unmarshal(raw, &address) == nil && address.URL != "" {
+			secret, err := os.ReadFile(filepath.Join(data, "admin.key"))
+			return address.URL, strings.TrimSpace(string(secret)), err
+		}
+		if time.Now().After(deadline) {
+			said, _ := os.ReadFile(log.Name())
+			return "", "", errors.New("hardshell did not come up:\n" + string(said))
+		}
+	}
+}
+
+// stop ends every process and waits for it.
+func (p *processes) stop() {
+	for _, in := range p.in {
+		in.Close()
+	}
+	for i := len(p.all) - 1; i >= 0; i-- {
+		p.all[i].Process.Signal(syscall.SIGTERM)
+		p.all[i].Wait()
+	}
+}

@@ -9,9 +9,18 @@ package container
 
 import (
 	"context"
+	"database/sql"
+	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/cleanup"
+	"github.com/hardshell-dev/hardshell/internal/id"
 	"github.com/hardshell-dev/hardshell/internal/store"
 )
 
@@ -27,25 +36,266 @@ type Options struct {
 
 // Service keeps the containers of one data folder. It is the only one on that folder.
 type Service struct {
+	db      *store.DB
+	runtime Runtime
+	dir     string
+	limits  Limits
+	now     func() time.Time
+	log     *slog.Logger
+	watch   *notifier
+	slots   slots
+	seenBox atomic.Pointer[Isolation] // of the last box that was opened
+
+	ctx  context.Context // ends with Close
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+
+	mu     sync.Mutex
+	places map[string]*place
+	closed bool
 }
 
-// New opens the containers of a data folder. What an earlier gateway left behind there is ended first: boxes are
+// New opens the containers of a data folder. What an earlier gateway left behind there is ended first: its boxes are
 // closed, not adopted, and folders that no living row owns are removed.
-func New(ctx context.Context, o Options) (*Service, error) { return nil, nil }
+func New(ctx context.Context, o Options) (*Service, error) {
+	s := &Service{db: o.DB, runtime: o.Runtime, dir: o.Dir, limits: o.Limits.withDefaults(), now: o.Clock, log: o.Logger,
+		places: map[string]*place{}}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	var undo cleanup.Stack
+	defer undo.Run()
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("open containers: %w", err)
+	}
+	s.dir = dir
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open containers: %w", err)
+	}
+	if err := s.db.Migrate(ctx, "container", migrations()); err != nil {
+		return nil, fmt.Errorf("open containers: %w", err)
+	}
+	s.watch = newNotifier(s.log)
+	undo.Add(s.watch.close)
+	if err := s.reclaim(ctx); err != nil {
+		return nil, fmt.Errorf("open containers: %w", err)
+	}
+	// The service outlives the context that opened it: Close ends it.
+	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	s.wg.Go(s.reapUntilClosed)
+	undo.Release()
+	return s, nil
+}
+
+// reclaim ends what an earlier gateway left alive and finishes what it had begun to remove.
+func (s *Service) reclaim(ctx context.Context) error {
+	rows, err := s.foldedRows(ctx)
+	if err != nil {
+		return err
+	}
+	known := make(map[string]bool, len(rows))
+	for _, r := range rows {
+		known[r.ID] = true
+		s.slots.take(int(r.slot.Int64))
+		if r.Status == Deleted {
+			s.clear(ctx, r)
+			continue
+		}
+		reclaimer, ok := s.runtime.(Reclaimer)
+		if _, err := os.Stat(s.folder(r.ID)); err != nil || !ok {
+			continue // never prepared
+		}
+		if err := reclaimer.Reclaim(ctx, s.spec(r)); err != nil {
+			s.log.Error("a container's old processes could not be ended", "container", r.ID, "error", err)
+		}
+	}
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if known[e.Name()] || !id.Valid(id.Container, e.Name()) {
+			continue
+		}
+		if err := s.runtime.Remove(ctx, Spec{ID: e.Name(), Dir: s.folder(e.Name())}); err != nil {
+			s.log.Error("a stray container folder could not be removed", "container", e.Name(), "error", err)
+		}
+	}
+	return nil
+}
+
+func (s *Service) folder(id string) string { return filepath.Join(s.dir, id) }
+
+func (s *Service) spec(r row) Spec {
+	memory, err := int64(0), error(nil)
+	if r.MemoryLimit != "" {
+		if memory, err = ParseMemory(r.MemoryLimit); err != nil {
+			s.log.Error("a stored memory limit is not readable", "container", r.ID, "memory_limit", r.MemoryLimit)
+		}
+	}
+	return Spec{ID: r.ID, Dir: s.folder(r.ID), Slot: int(r.slot.Int64), MemoryBytes: memory, Pids: s.limits.Pids}
+}
+
+// Create makes a container: a row. Nothing is started.
+func (s *Service) Create(ctx context.Context, org string, spec CreateSpec) (Container, error) {
+	spec, err := s.limits.check(spec)
+	if err != nil {
+		return Container{}, err
+	}
+	slot, err := s.slots.next()
+	if err != nil {
+		return Container{}, err
+	}
+	now := time.UnixMilli(s.now().UnixMilli())
+	r := row{
+		Container: Container{ID: id.At(id.Container, now), Org: org, Name: spec.Name, Status: Active, MemoryLimit: spec.MemoryLimit,
+			IdleTTL: spec.IdleTTL, Network: spec.Network, Created: now, LastActive: now},
+		slot: sql.NullInt64{Int64: int64(slot), Valid: true},
+		due:  millis(now.Add(spec.IdleTTL)),
+	}
+	if err := s.insert(ctx, r); err != nil {
+		s.slots.free(slot)
+		return Container{}, err
+	}
+	return r.Container, nil
+}
+
+// Get returns a container as it is now. One that is deleted, or another organisation's, is not found.
+func (s *Service) Get(ctx context.Context, org, id string) (Container, error) {
+	r, err := s.settled(ctx, org, id)
+	return r.Container, err
+}
+
+// Usable returns a container in which commands can run: it is Get, and refuses one whose life is over.
+func (s *Service) Usable(ctx context.Context, org, id string) (Container, error) {
+	r, err := s.settled(ctx, org, id)
+	if err == nil {
+		err = usable(r.Container)
+	}
+	return r.Container, err
+}
+
+func usable(c Container) error {
+	switch c.Status {
+	case Active:
+		return nil
+	case Expired:
+		return fault.New(fault.Expired, "Container %s has expired: nothing used it for %s.", c.ID, c.IdleTTL).
+			WithCode("container_expired").WithTry("a new container; the files of this one can still be downloaded for a while")
+	}
+	return fault.New(fault.Expired, "Container %s is %s.", c.ID, c.Status).WithCode("container_expired").WithTry("a new container")
+}
+
+// settled reads a container, and expires it first when its time is up and the reaper has not come by.
+func (s *Service) settled(ctx context.Context, org, id string) (row, error) {
+	r, err := s.row(ctx, org, id)
+	if err != nil {
+		return row{}, err
+	}
+	if seen := s.seen(r); seen.Status == r.Status {
+		return seen, nil
+	}
+	if err := s.expire(ctx, r); err != nil {
+		return row{}, err
+	}
+	if r, err = s.row(ctx, org, id); err != nil {
+		return row{}, err
+	}
+	return s.seen(r), nil
+}
+
+// Delete ends a container's processes and removes its workspace. Its row stays and looks absent.
+func (s *Service) Delete(ctx context.Context, org, id string) error {
+	r, err := s.row(ctx, org, id)
+	if err != nil {
+		return err
+	}
+	p := s.place(id)
+	undo := p.refuse(absent(id), absent(id))
+	done, err := s.end(ctx, id, Deleted, millis(s.now()))
+	if err != nil {
+		undo()
+		return err
+	}
+	if !done {
+		return absent(id) // somebody else deleted it, and removes it
+	}
+	// It is deleted now; a caller who goes away does not change that.
+	s.clear(context.WithoutCancel(ctx), r)
+	return nil
+}
+
+// clear ends what lives of a container and removes its folder. What fails is tried again by the reaper, since the row
+// stays due.
+func (s *Service) clear(ctx context.Context, r row) {
+	if !r.slot.Valid {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
+	defer cancel()
+	p := s.place(r.ID)
+	p.refuse(absent(r.ID), absent(r.ID))
+	defer s.forget(p)
+	err := s.shut(ctx, p)
+	if err == nil {
+		err = s.runtime.Remove(ctx, s.spec(r))
+	}
+	if err == nil {
+		err = s.freed(ctx, r.ID)
+	}
+	if err != nil {
+		s.log.Error("a container's folder could not be removed", "container", r.ID, "error", err)
+		return
+	}
+	s.slots.free(int(r.slot.Int64))
+}
+
+// closeTimeout bounds the end of one container: killing, unmounting, removing its files.
+const closeTimeout = time.Minute
 
 // Close ends every box of this service and waits for that. Containers stay; their processes do not.
-func (s *Service) Close(ctx context.Context) error { return nil }
-
-func (s *Service) Create(ctx context.Context, org string, spec CreateSpec) (Container, error) {
-	return Container{}, nil
+func (s *Service) Close(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	places := make([]*place, 0, len(s.places))
+	for _, p := range s.places {
+		places = append(places, p)
+	}
+	s.mu.Unlock()
+	s.stop() // the reaper, and boots on their way
+	stopping := fault.New(fault.Unavailable, "The server is stopping.")
+	errs := make(chan error, len(places))
+	for _, p := range places {
+		go func() {
+			p.refuse(stopping, nil)
+			errs <- s.shut(ctx, p)
+		}()
+	}
+	var first error
+	for range places {
+		if err := <-errs; err != nil && first == nil {
+			first = err
+		}
+	}
+	if err := s.flush(ctx); err != nil && first == nil {
+		first = err
+	}
+	quiet := make(chan struct{})
+	go func() {
+		s.wg.Wait()
+		close(quiet)
+	}()
+	select {
+	case <-quiet:
+	case <-ctx.Done():
+		if first == nil {
+			first = fmt.Errorf("close containers: commands have not ended: %w", context.Cause(ctx))
+		}
+	}
+	s.watch.close()
+	return first
 }
-func (s *Service) Get(ctx context.Context, org, id string) (Container, error) {
-	return Container{}, nil
-}
-func (s *Service) Usable(ctx context.Context, org, id string) (Container, error) {
-	return Container{}, nil
-}
-func (s *Service) List(ctx context.Context, org string, page Page) ([]Container, bool, error) {
-	return nil, false, nil
-}
-func (s *Service) Delete(ctx context.Context, org, id string) error { return nil }

@@ -1,0 +1,133 @@
+package container
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/sandbox/process"
+)
+
+// Result is what a command did. With an error of Wait it holds what is known all the same.
+type Result struct {
+	ExitCode       int    // 124 with TimedOut, 128+n for signal n
+	Error          string // why the command could not be run at all; ExitCode is 126 or 127
+	Signal         string
+	TimedOut       bool
+	Cancelled      bool
+	OutOfMemory    bool
+	Stdout, Stderr process.View
+	Duration       time.Duration
+	Timeout        time.Duration // what the command was given
+	Isolation      Isolation
+	Changed        []File // files of the workspace that were made or changed meanwhile and exist; at most 64
+	ChangedMore    int    // how many more there are
+	ChangedPartial bool   // the watch missed something: there may be others
+}
+
+// Execution is a command that was started in a container.
+type Execution struct {
+	service   *Service
+	place     *place
+	job       Job
+	tree      *tree
+	span      *span
+	workspace Workspace
+	script    string // a file in /tmp that holds a long script
+	isolation Isolation
+	timeout   time.Duration
+	chars     int
+	begun     time.Time
+	detach    func() bool
+
+	done   chan struct{} // closed when result and err are set
+	result Result
+	err    error
+}
+
+// Cancel kills the command's processes, and nobody else's. It does not wait: the end arrives as usual.
+func (e *Execution) Cancel() { e.job.Kill() }
+
+// Done is closed when Wait has its answer.
+func (e *Execution) Done() <-chan struct{} { return e.done }
+
+// Wait returns what the command did. An error says that its end could not be seen: the box is gone, the container was
+// deleted, or ctx ended.
+func (e *Execution) Wait(ctx context.Context) (Result, error) {
+	select {
+	case <-e.done:
+		return e.result, e.err
+	default:
+	}
+	select {
+	case <-e.done:
+		return e.result, e.err
+	case <-ctx.Done():
+		return Result{}, context.Cause(ctx)
+	}
+}
+
+// finish waits for the end and gathers the result. The command's own time limit and the box's end bound it, so it
+// needs no context.
+func (e *Execution) finish() {
+	ctx := context.Background()
+	defer close(e.done)
+	exit, err := e.job.Wait(ctx)
+	e.detach()
+	ended := e.service.now()
+	defer func() { e.place.leave(e.service.now()) }()
+	e.removeScript()
+	e.result = Result{ExitCode: exit.Code, Error: exit.Error, Signal: exit.Signal, TimedOut: exit.TimedOut,
+		Cancelled: exit.Cancelled, OutOfMemory: exit.OutOfMemory, Duration: exit.Ended.Sub(exit.Started), Timeout: e.timeout,
+		Isolation: e.isolation}
+	if exit.Started.IsZero() || exit.Ended.IsZero() {
+		e.result.Duration = ended.Sub(e.begun)
+	}
+	if err != nil {
+		e.err = e.lost(err)
+	}
+	for stream, view := range map[int]*process.View{process.Stdout: &e.result.Stdout, process.Stderr: &e.result.Stderr} {
+		if *view, err = e.job.View(stream, e.chars); err != nil && e.err == nil {
+			e.err = failed(err, "The command's output could not be read.")
+		}
+	}
+	changes := e.span.close()
+	e.result.ChangedPartial = changes.partial
+	e.result.Changed, e.result.ChangedMore, err = e.service.changed(ctx, e.place.id, e.workspace, changes.paths)
+	if err != nil {
+		e.result.ChangedPartial = true
+		e.service.log.Error("changed files could not be listed", "container", e.place.id, "error", err)
+	}
+}
+
+// lost says why the end was not seen.
+func (e *Execution) lost(err error) error {
+	e.place.mu.Lock()
+	ended, gone := e.place.ended, e.place.gone
+	e.place.mu.Unlock()
+	switch {
+	case gone != nil:
+		return fault.Wrap(fault.Cancelled, err, "The container was deleted while the command ran.")
+	case ended != nil:
+		return fault.Wrap(fault.Cancelled, err, "The command was stopped: %s", message(ended))
+	}
+	return failed(err, "The container's sandbox ended while the command ran.")
+}
+
+func message(err error) string {
+	if e, ok := fault.As(err); ok {
+		return e.Message
+	}
+	return "the container has ended."
+}
+
+func (e *Execution) removeScript() {
+	if e.script == "" {
+		return
+	}
+	if root, err := os.OpenRoot(e.workspace.Tmp); err == nil {
+		root.Remove(e.script) // the command may have done it
+		root.Close()
+	}
+}

@@ -1,0 +1,101 @@
+package container
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hardshell-dev/hardshell/fault"
+)
+
+// Limits bound containers and their commands. A zero field takes the default that its comment names.
+type Limits struct {
+	DefaultTimeout     time.Duration // of a command that asks for none; 300 s
+	MaxTimeout         time.Duration // longer wishes are cut to it; DefaultTimeout
+	MaxOutput          int           // characters of a stream that a result shows; 8,000. A command may ask for less
+	DefaultMemoryBytes int64         // of a container that asks for none; no limit
+	MaxMemoryBytes     int64         // more is refused; no cap
+	Pids               int           // processes and threads of a container; 2,048
+	DefaultIdleTTL     time.Duration // 20 minutes
+	MaxIdleTTL         time.Duration // longer is refused; 60 days
+	KeepExpired        time.Duration // how long the files of an expired container stay; 24 hours
+	MaxFileBytes       int64         // of an uploaded file; 512 MiB, the vendor's
+}
+
+// minOutput is the least that a result shows of a stream: less tells a model nothing.
+const minOutput = 64
+
+// minMemory is the least a container may be limited to. Below it a shell and one small program do not start.
+const minMemory = 16 << 20
+
+func (l Limits) withDefaults() Limits {
+	l.DefaultTimeout = or(l.DefaultTimeout, 300*time.Second)
+	l.MaxTimeout = or(l.MaxTimeout, l.DefaultTimeout)
+	l.DefaultTimeout = min(l.DefaultTimeout, l.MaxTimeout)
+	l.MaxOutput = max(or(l.MaxOutput, 8000), minOutput)
+	l.Pids = or(l.Pids, 2048)
+	l.DefaultIdleTTL = or(l.DefaultIdleTTL, 20*time.Minute)
+	l.MaxIdleTTL = max(or(l.MaxIdleTTL, 60*24*time.Hour), l.DefaultIdleTTL)
+	l.KeepExpired = or(l.KeepExpired, 24*time.Hour)
+	l.MaxFileBytes = or(l.MaxFileBytes, 512<<20)
+	return l
+}
+
+func or[T int | int64 | time.Duration](value, otherwise T) T {
+	if value > 0 {
+		return value
+	}
+	return otherwise
+}
+
+// timeout is the time that a command gets.
+func (l Limits) timeout(asked time.Duration) time.Duration {
+	return min(or(asked, l.DefaultTimeout), l.MaxTimeout)
+}
+
+// output is the number of characters that a result shows of each stream.
+func (l Limits) output(asked int) int {
+	return max(min(or(asked, l.MaxOutput), l.MaxOutput), minOutput)
+}
+
+// memoryUnits are the suffixes of a memory limit, lower case.
+var memoryUnits = []struct {
+	suffix string
+	bytes  int64
+}{{"kb", 1 << 10}, {"mb", 1 << 20}, {"gb", 1 << 30}, {"k", 1 << 10}, {"m", 1 << 20}, {"g", 1 << 30}, {"b", 1}, {"", 1}}
+
+// ParseMemory reads a memory limit: digits and b, k, kb, m, mb, g or gb in any case; bare digits are bytes.
+func ParseMemory(text string) (int64, error) {
+	bad := fault.New(fault.Invalid, "memory_limit %q is not a size.", text).WithCode("invalid_memory_limit").
+		WithParam("memory_limit").WithTry("1g, 4g, 16g, 64g, or a number of bytes, kb, mb or gb, from 16mb")
+	lower := strings.ToLower(text)
+	for _, unit := range memoryUnits {
+		digits, ok := strings.CutSuffix(lower, unit.suffix)
+		if !ok {
+			continue
+		}
+		if strings.Trim(digits, "0123456789") != "" {
+			return 0, bad
+		}
+		n, err := strconv.ParseInt(digits, 10, 64)
+		if err != nil || n > math.MaxInt64/unit.bytes || n*unit.bytes < minMemory {
+			return 0, bad
+		}
+		return n * unit.bytes, nil
+	}
+	return 0, bad
+}
+
+// formatMemory writes a size as ParseMemory reads it, in the largest unit that is exact. 0 is no limit: "".
+func formatMemory(bytes int64) string {
+	switch {
+	case bytes == 0:
+		return ""
+	case bytes%(1<<30) == 0:
+		return strconv.FormatInt(bytes>>30, 10) + "g"
+	case bytes%(1<<20) == 0:
+		return strconv.FormatInt(bytes>>20, 10) + "m"
+	}
+	return strconv.FormatInt(bytes, 10)
+}

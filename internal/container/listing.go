@@ -1,0 +1,187 @@
+package container
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/hardshell-dev/hardshell/internal/id"
+)
+
+const (
+	// maxChanged is how many files a command's result names. The rest is counted.
+	maxChanged = 64
+	// maxKnown bounds the files of a workspace that get an id. A tree of a million files is listed in part.
+	maxKnown = 100_000
+)
+
+// Files returns a page of the workspace's regular files, as they are now, and whether more follow. What happened since
+// the last look is known from the watch; the tree is walked only when there was none.
+func (s *Service) Files(ctx context.Context, org, containerID string, page Page) ([]File, bool, error) {
+	limit, compare, order, err := page.keyset(id.ContainerFile)
+	if err != nil {
+		return nil, false, err
+	}
+	r, err := s.settled(ctx, org, containerID)
+	if err != nil {
+		return nil, false, err
+	}
+	if !r.slot.Valid {
+		return nil, false, nil // its files are gone
+	}
+	p, ws, err := s.prepare(ctx, containerID)
+	if err != nil {
+		return nil, false, err
+	}
+	root, err := os.OpenRoot(ws.Dir)
+	if err != nil {
+		return nil, false, fmt.Errorf("open workspace: %w", err)
+	}
+	defer root.Close()
+	if err := s.catchUp(ctx, p, root); err != nil {
+		return nil, false, err
+	}
+	out := make([]File, 0, limit)
+	for after := page.After; ; {
+		rows, err := s.fileRows(ctx, fmt.Sprintf(`container = $1 AND ($2 = '' OR id %s $2) ORDER BY id %s LIMIT %d`,
+			compare, order, pathBatch), containerID, after)
+		if err != nil {
+			return nil, false, err
+		}
+		for _, row := range rows {
+			info, ok := regular(root, row.path)
+			if !ok {
+				continue
+			}
+			if len(out) == limit {
+				return out, true, nil
+			}
+			out = append(out, fileOf(containerID, row, info))
+		}
+		if len(rows) < pathBatch {
+			return out, false, nil
+		}
+		after = rows[len(rows)-1].id
+	}
+}
+
+// catchUp gives an id to every file that came to be since the last look.
+func (s *Service) catchUp(ctx context.Context, p *place, root *os.Root) error {
+	p.listing.Lock()
+	defer p.listing.Unlock()
+	t := p.watched()
+	news, complete := t.news()
+	p.mu.Lock()
+	unwatched := t == nil && p.boot != nil
+	p.mu.Unlock()
+	if !complete || unwatched || !p.walked {
+		var err error
+		if news, err = walk(ctx, root); err != nil {
+			return fmt.Errorf("look through workspace: %w", err)
+		}
+	}
+	slices.Sort(news) // so that ids are in an order
+	news = slices.DeleteFunc(news, func(rel string) bool { _, ok := regular(root, rel); return !ok })
+	if _, err := s.mint(ctx, p.id, news, ""); err != nil {
+		t.missed()
+		return err
+	}
+	p.walked = true
+	return nil
+}
+
+// walk returns the regular files of a workspace, the shallow ones first, at most maxKnown of them.
+func walk(ctx context.Context, root *os.Root) ([]string, error) {
+	var files []string
+	level := []string{"."}
+	for len(level) > 0 {
+		var below []string
+		for _, dir := range level {
+			if err := context.Cause(ctx); err != nil {
+				return nil, err
+			}
+			err := eachEntry(root, dir, func(e fs.DirEntry) {
+				rel := path.Join(dir, e.Name())
+				switch {
+				case len(files)+len(below) >= maxKnown || strings.HasPrefix(e.Name(), incomingPrefix):
+				case e.IsDir():
+					below = append(below, rel)
+				case e.Type().IsRegular():
+					files = append(files, rel)
+				}
+			})
+			if err != nil && dir == "." {
+				return nil, err
+			}
+		}
+		level = below
+	}
+	return files, nil
+}
+
+// eachEntry reads a folder piece by piece. The folder is opened inside the root without following what it has become
+// meanwhile out of it.
+func eachEntry(root *os.Root, dir string, each func(fs.DirEntry)) error {
+	f, err := root.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for {
+		entries, err := f.ReadDir(512)
+		for _, e := range entries {
+			each(e)
+		}
+		if len(entries) == 0 || err != nil {
+			return nil // a folder that goes away while it is read is an empty one
+		}
+	}
+}
+
+// changed turns the paths that a command touched into the files that exist at its end: at most maxChanged of them, the
+// shallow ones first (what a person asked for is rarely deep), and how many more there are.
+func (s *Service) changed(ctx context.Context, containerID string, ws Workspace, paths []string) ([]File, int, error) {
+	if len(paths) == 0 {
+		return nil, 0, nil
+	}
+	root, err := os.OpenRoot(ws.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, nil // deleted with its container
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("open workspace: %w", err)
+	}
+	defer root.Close()
+	slices.SortFunc(paths, func(a, b string) int {
+		return cmp.Or(strings.Count(a, "/")-strings.Count(b, "/"), strings.Compare(a, b))
+	})
+	infos := map[string]fs.FileInfo{}
+	var named []string
+	more := 0
+	for _, rel := range paths {
+		info, ok := regular(root, rel)
+		switch {
+		case !ok:
+		case len(named) == maxChanged:
+			more++
+		default:
+			named = append(named, rel)
+			infos[rel] = info
+		}
+	}
+	rows, err := s.mint(ctx, containerID, named, SourceAssistant)
+	if err != nil {
+		return nil, len(named) + more, err
+	}
+	files := make([]File, 0, len(named))
+	for _, rel := range named {
+		files = append(files, fileOf(containerID, rows[rel], infos[rel]))
+	}
+	return files, more, nil
+}

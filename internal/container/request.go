@@ -1,0 +1,135 @@
+package container
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"time"
+	"unicode/utf8"
+
+	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/wire/openai"
+)
+
+// maxName bounds a container's name, in characters.
+const maxName = 255
+
+// ReadRequest checks what can be checked of the wire's request for a container without knowing the limits, which
+// [Service.Create] checks. Params are relative to the request, so that a caller can put its own path in front.
+func ReadRequest(r openai.ContainerRequest) (CreateSpec, error) {
+	spec := CreateSpec{Name: r.Name}
+	if r.MemoryLimit != nil {
+		if spec.MemoryLimit = *r.MemoryLimit; spec.MemoryLimit == "" {
+			spec.MemoryLimit = " " // given and empty is not a size; "" would read as not given
+		}
+	}
+	if r.ExpiresAfter != nil {
+		if r.ExpiresAfter.Anchor != "last_active_at" {
+			return CreateSpec{}, fault.New(fault.Invalid, "expires_after.anchor must be \"last_active_at\".").
+				WithCode("invalid_expires_after").WithParam("expires_after.anchor")
+		}
+		minutes := r.ExpiresAfter.Minutes
+		if minutes < 1 {
+			return CreateSpec{}, fault.New(fault.Invalid, "expires_after.minutes must be at least 1.").
+				WithCode("invalid_expires_after").WithParam("expires_after.minutes")
+		}
+		spec.IdleTTL = time.Duration(min(minutes, math.MaxInt64/int64(time.Minute))) * time.Minute
+	}
+	if len(r.FileIDs) > 0 {
+		return CreateSpec{}, fault.New(fault.Invalid, "file_ids cannot be used: this version keeps no uploaded files.").
+			WithCode("invalid_file_id").WithParam("file_ids").
+			WithTry("send the bytes as input_file.file_data, or upload them to the container")
+	}
+	if given(r.Skills) {
+		return CreateSpec{}, fault.New(fault.Invalid, "skills cannot be used: this version has none.").
+			WithCode("invalid_skill_id").WithParam("skills").WithTry("put the skill's files into the container")
+	}
+	if err := CheckNetwork(r.NetworkPolicy); err != nil {
+		return CreateSpec{}, rejected(err)
+	}
+	if r.NetworkPolicy != nil {
+		spec.Network = &NetworkPolicy{Type: r.NetworkPolicy.Type}
+	}
+	return spec, nil
+}
+
+// CheckNetwork refuses a policy that cannot be enforced here: only none and {type: disabled} pass, which both mean no
+// network. Its code is that of a shell tool's environment.
+func CheckNetwork(p *openai.NetworkPolicy) error {
+	if p == nil {
+		return nil
+	}
+	refuse := func(param, format string, args ...any) error {
+		return fault.New(fault.Invalid, format, args...).WithCode("shell_environment_rejected").WithParam(param)
+	}
+	switch {
+	case p.Type == "allowlist":
+		return fault.New(fault.Invalid, "A network allowlist cannot be enforced here.").
+			WithCode("shell_environment_rejected").WithParam("network_policy").
+			WithTry("leave network_policy out, or {\"type\": \"disabled\"}: egress is not available yet in this version")
+	case p.Type != "disabled":
+		return refuse("network_policy.type", "network_policy.type must be \"disabled\" or \"allowlist\", not %q.", p.Type)
+	case len(p.AllowedDomains) > 0:
+		return refuse("network_policy.allowed_domains", "A disabled network has no allowed_domains.")
+	case given(p.DomainSecrets):
+		return refuse("network_policy.domain_secrets", "domain_secrets need a network, and egress is not available yet in this version.")
+	}
+	return nil
+}
+
+// rejected gives a network refusal the code of the containers API.
+func rejected(err error) error {
+	if e, ok := fault.As(err); ok {
+		return e.WithCode("network_policy_rejected")
+	}
+	return err
+}
+
+// given says whether a raw field holds more than nothing, null or an empty list.
+func given(raw json.RawMessage) bool {
+	switch string(bytes.TrimSpace(raw)) {
+	case "", "null", "[]":
+		return false
+	}
+	return true
+}
+
+// check holds a new container against the limits and fills in what was not asked for.
+func (l Limits) check(spec CreateSpec) (CreateSpec, error) {
+	if utf8.RuneCountInString(spec.Name) > maxName {
+		return spec, fault.New(fault.Invalid, "name has more than %d characters.", maxName).
+			WithCode("name_too_long").WithParam("name")
+	}
+	if !utf8.ValidString(spec.Name) {
+		return spec, fault.New(fault.Invalid, "name is not valid UTF-8.").WithParam("name")
+	}
+	if spec.MemoryLimit == "" {
+		spec.MemoryLimit = formatMemory(l.DefaultMemoryBytes)
+	} else {
+		bytes, err := ParseMemory(spec.MemoryLimit)
+		if err != nil {
+			return spec, err
+		}
+		if l.MaxMemoryBytes > 0 && bytes > l.MaxMemoryBytes {
+			return spec, fault.New(fault.Invalid, "memory_limit %s is more than the %s that are allowed here.",
+				spec.MemoryLimit, formatMemory(l.MaxMemoryBytes)).
+				WithCode("memory_limit_exceeds_cap").WithParam("memory_limit")
+		}
+	}
+	switch {
+	case spec.IdleTTL < 0:
+		return spec, fault.New(fault.Invalid, "An idle time is not negative.").
+			WithCode("invalid_expires_after").WithParam("expires_after.minutes")
+	case spec.IdleTTL == 0:
+		spec.IdleTTL = l.DefaultIdleTTL
+	case spec.IdleTTL > l.MaxIdleTTL:
+		return spec, fault.New(fault.Invalid, "expires_after is more than the %d minutes that are allowed here.",
+			l.MaxIdleTTL/time.Minute).WithCode("expires_after_exceeds_cap").WithParam("expires_after.minutes")
+	}
+	if p := spec.Network; p != nil {
+		if err := CheckNetwork(&openai.NetworkPolicy{Type: p.Type, AllowedDomains: p.AllowedDomains}); err != nil {
+			return spec, rejected(err)
+		}
+	}
+	return spec, nil
+}

@@ -1,0 +1,196 @@
+package container
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/hardshell-dev/hardshell/fault"
+)
+
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
+
+func migrations() fs.FS {
+	sub, err := fs.Sub(migrationFiles, "migrations")
+	if err != nil {
+		panic(err) // the folder is embedded
+	}
+	return sub
+}
+
+// row is a container as it is stored.
+type row struct {
+	Container
+	slot sql.NullInt64 // not valid once the folder is gone
+	due  sql.NullInt64
+}
+
+const rowColumns = `id, org, name, status, slot, memory_limit, idle_ttl, network, created, last_active, ended, due`
+
+type scanner interface{ Scan(...any) error }
+
+func scanRow(s scanner) (row, error) {
+	var (
+		r                        row
+		network                  string
+		ttl, created, lastActive int64
+		ended                    sql.NullInt64
+	)
+	if err := s.Scan(&r.ID, &r.Org, &r.Name, &r.Status, &r.slot, &r.MemoryLimit, &ttl, &network, &created, &lastActive,
+		&ended, &r.due); err != nil {
+		return row{}, err
+	}
+	r.IdleTTL = time.Duration(ttl) * time.Millisecond
+	r.Created, r.LastActive = time.UnixMilli(created), time.UnixMilli(lastActive)
+	if ended.Valid {
+		r.Ended = time.UnixMilli(ended.Int64)
+	}
+	if network != "" {
+		r.Network = new(NetworkPolicy)
+		if err := json.Unmarshal([]byte(network), r.Network); err != nil {
+			return row{}, fmt.Errorf("read network of container %s: %w", r.ID, err)
+		}
+	}
+	return r, nil
+}
+
+func absent(id string) error {
+	return fault.New(fault.NotFound, "Container %q was not found.", id).WithCode("container_not_found")
+}
+
+// row reads a container that is not deleted. An empty org is any.
+func (s *Service) row(ctx context.Context, org, id string) (row, error) {
+	r, err := scanRow(s.db.Read().QueryRowContext(ctx, `SELECT `+rowColumns+` FROM container WHERE id = $1`, id))
+	switch {
+	case errors.Is(err, sql.ErrNoRows), err == nil && (r.Status == Deleted || org != "" && r.Org != org):
+		return row{}, absent(id)
+	case err != nil:
+		return row{}, fmt.Errorf("read container: %w", err)
+	}
+	return r, nil
+}
+
+func (s *Service) insert(ctx context.Context, r row) error {
+	network := ""
+	if r.Network != nil {
+		b, err := json.Marshal(r.Network)
+		if err != nil {
+			return fmt.Errorf("write network of container: %w", err)
+		}
+		network = string(b)
+	}
+	err := s.db.Write(ctx, func(tx *sql.Tx) error {
+		_, err := tx.Exec(`INSERT INTO container (id, org, name, status, slot, memory_limit, idle_ttl, network, created, last_active, due)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+			r.ID, r.Org, r.Name, r.Status, r.slot, r.MemoryLimit, r.IdleTTL.Milliseconds(), network, r.Created.UnixMilli(),
+			r.LastActive.UnixMilli(), r.due)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("create container: %w", err)
+	}
+	return nil
+}
+
+// end takes a container out of its state, as the table of states allows. It answers false when another transition
+// came first.
+func (s *Service) end(ctx context.Context, id, status string, due sql.NullInt64) (bool, error) {
+	var from []string
+	for state, to := range next {
+		for _, t := range to {
+			if t == status {
+				from = append(from, "'"+state+"'") // constants of ours
+			}
+		}
+	}
+	done := false
+	err := s.db.Write(ctx, func(tx *sql.Tx) error {
+		res, err := tx.Exec(`UPDATE container SET status = $1, ended = COALESCE(ended, $2), due = $3
+			WHERE id = $4 AND status IN (`+strings.Join(from, ", ")+`)`, status, s.now().UnixMilli(), due, id)
+		if err != nil {
+			return err
+		}
+		n, err := res.RowsAffected()
+		done = n == 1
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("end container: %w", err)
+	}
+	return done, nil
+}
+
+// freed notes that a container's folder is gone, and its files with it.
+func (s *Service) freed(ctx context.Context, id string) error {
+	err := s.db.Write(ctx, func(tx *sql.Tx) error {
+		if _, err := tx.Exec(`DELETE FROM container_file WHERE container = $1`, id); err != nil {
+			return err
+		}
+		_, err := tx.Exec(`UPDATE container SET slot = NULL, due = NULL WHERE id = $1`, id)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("free container: %w", err)
+	}
+	return nil
+}
+
+// touch stores the last activity of containers that are active.
+func (s *Service) touch(ctx context.Context, active map[string]time.Time) error {
+	if len(active) == 0 {
+		return nil
+	}
+	err := s.db.Write(ctx, func(tx *sql.Tx) error {
+		for id, at := range active {
+			if _, err := tx.Exec(`UPDATE container SET last_active = $1, due = $1 + idle_ttl WHERE id = $2 AND status = '`+Active+`'`,
+				at.UnixMilli(), id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("note activity: %w", err)
+	}
+	return nil
+}
+
+// query returns the rows that a condition selects.
+func (s *Service) query(ctx context.Context, condition string, args ...any) ([]row, error) {
+	rows, err := s.db.Read().QueryContext(ctx, `SELECT `+rowColumns+` FROM container WHERE `+condition, args...)
+	if err != nil {
+		return nil, fmt.Errorf("list containers: %w", err)
+	}
+	defer rows.Close()
+	var out []row
+	for rows.Next() {
+		r, err := scanRow(rows)
+		if err != nil {
+			return nil, fmt.Errorf("list containers: %w", err)
+		}
+		out = append(out, r)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("list containers: %w", err)
+	}
+	return out, nil
+}
+
+// dueRows are the rows that somebody must look at now.
+func (s *Service) dueRows(ctx context.Context, limit int) ([]row, error) {
+	return s.query(ctx, `due <= $1 ORDER BY due LIMIT $2`, s.now().UnixMilli(), limit)
+}
+
+// foldedRows are the rows whose folders have not been removed.
+func (s *Service) foldedRows(ctx context.Context) ([]row, error) {
+	return s.query(ctx, `slot IS NOT NULL`)
+}
+
+func millis(t time.Time) sql.NullInt64 { return sql.NullInt64{Int64: t.UnixMilli(), Valid: true} }

@@ -77,6 +77,9 @@ func (l *loop) runCalls(ctx context.Context, t *turn) {
 		}
 	}
 	for _, c := range calls {
+		if c.item.Environment == nil && l.container != "" { // the row could be made for a later call of the turn
+			c.item.Environment = &openai.ItemEnvironment{Type: envReference, ContainerID: l.container}
+		}
 		l.announce(c)
 	}
 	for _, c := range calls {
@@ -101,7 +104,15 @@ func (l *loop) announce(c *call) {
 	c.output = openai.ShellCallOutput{Type: openai.TypeShellCallOutput, ID: id.New(id.ShellCallOutput),
 		CallID: c.item.CallID, Status: openai.InProgress, MaxOutputLength: c.item.Action.MaxOutputLength,
 		Output: []openai.ShellOutput{}}
-	c.outputIndex = l.wire.open(openai.NewItem(c.output))
+	c.outputIndex = l.wire.open(c.outputItem())
+}
+
+// outputItem is the call's output as it stands. Like its call it names where it ran, under a key of ours.
+func (c *call) outputItem() openai.Item {
+	return openai.NewItem(struct {
+		openai.ShellCallOutput
+		Environment *openai.ItemEnvironment `json:"environment,omitempty"`
+	}{c.output, c.item.Environment})
 }
 
 // closeCall sends the end of a shell_call: completed once something was started.
@@ -134,7 +145,7 @@ func (l *loop) runCall(ctx context.Context, c *call, unready error) {
 	default:
 		l.runCommands(ctx, c)
 	}
-	l.wire.emit(openai.NewItemEvent(openai.EventItemDone, c.outputIndex, openai.NewItem(c.output)))
+	l.wire.emit(openai.NewItemEvent(openai.EventItemDone, c.outputIndex, c.outputItem()))
 }
 
 // runCommands runs the commands of a call at the same time. The shell_call is closed when the first of them has been

@@ -45,16 +45,15 @@ type fakeRun struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	mu        sync.Mutex
-	object    openai.Response
-	frames    [][]byte
-	output    map[int]openai.Item
-	usage     *openai.Usage
-	more      chan struct{} // closed and replaced at every event
-	finished  bool
-	emitErr   error
-	synced    int
-	emitAfter func(frame string)
+	mu       sync.Mutex
+	object   openai.Response
+	frames   [][]byte
+	output   map[int]openai.Item
+	usage    *openai.Usage
+	more     chan struct{} // closed and replaced at every event
+	finished bool
+	emitErr  error
+	synced   int
 }
 
 func (r *fakeRun) ID() string                 { return r.id }
@@ -77,11 +76,14 @@ func (r *fakeRun) AddUsage(u openai.Usage) {
 }
 
 func (r *fakeRun) Announce() error {
+	r.mu.Lock()
 	r.object.ID, r.object.Status = r.id, openai.InProgress
-	if err := r.Emit(openai.NewLifecycle(openai.EventCreated, r.object)); err != nil {
+	o := r.object
+	r.mu.Unlock()
+	if err := r.Emit(openai.NewLifecycle(openai.EventCreated, o)); err != nil {
 		return err
 	}
-	return r.Emit(openai.NewLifecycle(openai.EventInProgress, r.object))
+	return r.Emit(openai.NewLifecycle(openai.EventInProgress, o))
 }
 
 func (r *fakeRun) Emit(ev openai.Event) error {

@@ -344,7 +344,7 @@ func (c *streamChecker) itemDone(ev map[string]any, item *checkedItem) {
 				c.fault("entry %d is not what its done event said", n)
 			}
 		}
-		if call := c.callOf(item); len(call.commands) > 0 && (len(entries) != len(call.commands) || len(item.entries) != len(entries)) {
+		if call := c.callOf(item); call != nil && len(call.commands) > 0 && (len(entries) != len(call.commands) || len(item.entries) != len(entries)) {
 			c.fault("%d entries and %d done events for %d commands", len(entries), len(item.entries), len(call.commands))
 		}
 	}

@@ -45,6 +45,7 @@ type Provider struct {
 	dialect Dialect
 	client  *http.Client
 	secrets []string
+	mint    func(prefix string) string // nil: id.New
 }
 
 var _ llm.Provider = (*Provider)(nil)

@@ -94,7 +94,7 @@ type failure struct {
 
 // stream tries the call until it has begun to answer, then follows the answer to its end.
 func (p *Provider) stream(ctx context.Context, body []byte, yield func(openai.Event, error) bool) {
-	turn := llm.NewTurn(yield, nil)
+	turn := llm.NewTurn(yield, p.mint)
 	for try := 1; ; try++ {
 		f := p.try(ctx, body, turn)
 		if f == nil || turn.Gone() {

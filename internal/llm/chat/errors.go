@@ -77,11 +77,14 @@ func (e errorObject) statusOf() int {
 
 // upstreamError is the fault for an error that the server told, by status or in the stream.
 func upstreamError(provider string, status int, e errorObject, secrets []string) *fault.Error {
+	told := "" // only a status that was really there
 	if status == 0 {
 		status = e.statusOf()
+	} else {
+		told = fmt.Sprintf(" (HTTP %d)", status)
 	}
 	said := clean(e.message, secrets)
-	cause := fmt.Errorf("status %d, code %q, type %q: %s", status, clean(e.code, secrets), clean(e.typ, secrets), said)
+	cause := fmt.Errorf("status %d, code %q, type %q", status, clean(e.code, secrets), clean(e.typ, secrets))
 	if status == http.StatusUnauthorized {
 		// What the server says here often quotes a part of the key.
 		return fault.New(fault.Upstream, "%s refused the key that this gateway has for it (HTTP %d)", provider, status).
@@ -94,9 +97,7 @@ func upstreamError(provider string, status int, e errorObject, secrets []string)
 	case status >= 400 && status < 500:
 		message = provider + " refused the request"
 	}
-	if status != 0 {
-		message += fmt.Sprintf(" (HTTP %d)", status)
-	}
+	message += told
 	if said != "" {
 		message += ": " + said
 	}

@@ -90,7 +90,11 @@ func (p *Provider) whole(r io.Reader, d *decoder) *failure {
 		return p.told(err)
 	}
 	if d.finish == "" && d.turn.Items() == 0 {
-		return p.told(upstreamError(p.o.Name, 0, parseError(raw), p.secrets))
+		e := parseError(raw)
+		if e.message == "" {
+			e.message = "the answer is JSON and no completion"
+		}
+		return p.told(upstreamError(p.o.Name, 0, e, p.secrets))
 	}
 	d.done = true
 	if err := d.end(); err != nil {

@@ -76,7 +76,7 @@ func Collect(t testing.TB, ctx context.Context, p llm.Provider, r llm.Request) A
 		}
 		a.Events = append(a.Events, ev)
 	}
-	if err := a.judge(); err != nil {
+	if err := a.Judge(); err != nil {
 		t.Errorf("the law of Stream is broken: %v\n%s", err, Dump(a.Events))
 	}
 	return a
@@ -102,8 +102,8 @@ type state struct {
 	sawDone bool // the closing event of the text has come
 }
 
-// judge checks the law, and gathers Items and Final.
-func (a *Answer) judge() error {
+// Judge checks the law over Events and Err, and gathers Items and Final.
+func (a *Answer) Judge() error {
 	var items []*state
 	ids := map[string]bool{}
 	at := func(index int, itemID string) (*state, error) {

@@ -80,7 +80,9 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	if err := s.endAbandoned(ctx); err != nil {
 		return nil, fmt.Errorf("end abandoned responses: %w", err)
 	}
-	s.log = newLog(s)
+	if s.log, err = newLog(ctx, s); err != nil {
+		return nil, err
+	}
 	background, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	s.wg.Go(s.log.run)

@@ -121,6 +121,11 @@ func (db *DB) Migrate(ctx context.Context, room string, files fs.FS) error {
 	return nil
 }
 
+// Prepare compiles a statement for use in Write, as tx.Stmt(stmt), where compiling it each time would count.
+func (db *DB) Prepare(ctx context.Context, query string) (*sql.Stmt, error) {
+	return db.write.PrepareContext(ctx, query)
+}
+
 // Write runs fn in a transaction and returns when what it did is durable, or with fn's own error and nothing done.
 // Functions that wait at the same time share a transaction, each in a savepoint of its own.
 //

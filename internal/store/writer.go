@@ -127,6 +127,12 @@ func (w *writer) take() []*request {
 // share runs a batch in one transaction. When a function has cost everyone the transaction, share stops there: rest
 // has not run yet, and again had run and must run once more.
 func (w *writer) share(batch []*request) (rest, again []*request) {
+	if len(batch) == 1 {
+		if r := batch[0]; r.state.CompareAndSwap(waiting, started) {
+			w.alone(r)
+		}
+		return nil, nil
+	}
 	tx, err := w.db.BeginTx(context.Background(), nil)
 	if err != nil {
 		for _, r := range batch {
@@ -164,7 +170,7 @@ func (w *writer) share(batch []*request) (rest, again []*request) {
 	return nil, nil
 }
 
-// alone gives a function that was robbed of its transaction one of its own.
+// alone gives a function a transaction of its own: when nobody else waits, or when another has cost it the shared one.
 func (w *writer) alone(r *request) {
 	tx, err := w.db.BeginTx(context.Background(), nil)
 	if err != nil {

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,10 +8,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
-	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -38,140 +33,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const patience = 20 * time.Second
 
 var principal = tenant.Principal{Org: "org_a", KeyID: "key_a"}
-
-// fakeRun is a response that keeps its events.
-type fakeRun struct {
-	id     string
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-
-	mu       sync.Mutex
-	object   openai.Response
-	frames   [][]byte
-	output   map[int]openai.Item
-	usage    *openai.Usage
-	more     chan struct{} // closed and replaced at every event
-	finished bool
-	emitErr  error
-	synced   int
-}
-
-func (r *fakeRun) ID() string                 { return r.id }
-func (r *fakeRun) Context() context.Context   { return r.ctx }
-func (r *fakeRun) Cancel(cause error)         { r.cancel(cause) }
-func (r *fakeRun) Sync(context.Context) error { r.synced++; return nil }
-func (r *fakeRun) SetContainer(id string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.object.ContainerID = id
-}
-
-func (r *fakeRun) AddUsage(u openai.Usage) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.usage == nil {
-		r.usage = &openai.Usage{}
-	}
-	r.usage.Add(u)
-}
-
-func (r *fakeRun) Announce() error {
-	r.mu.Lock()
-	r.object.ID, r.object.Status = r.id, openai.InProgress
-	o := r.object
-	r.mu.Unlock()
-	if err := r.Emit(openai.NewLifecycle(openai.EventCreated, o)); err != nil {
-		return err
-	}
-	return r.Emit(openai.NewLifecycle(openai.EventInProgress, o))
-}
-
-func (r *fakeRun) Emit(ev openai.Event) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.emitErr != nil {
-		return r.emitErr
-	}
-	ev.SetSequence(int64(len(r.frames)))
-	frame, err := openai.AppendEvent(nil, ev)
-	if err != nil {
-		return err
-	}
-	if e, ok := ev.(*openai.ItemEvent); ok {
-		r.output[e.OutputIndex] = e.Item
-	}
-	r.frames = append(r.frames, frame)
-	close(r.more)
-	r.more = make(chan struct{})
-	return nil
-}
-
-func (r *fakeRun) Finish(_ context.Context, end response.End) error {
-	r.mu.Lock()
-	if r.finished {
-		r.mu.Unlock()
-		return fault.New(fault.Conflict, "finished twice")
-	}
-	o := r.object
-	o.Status, o.Error, o.Usage = end.Status, end.Error, r.usage
-	if end.Reason != "" {
-		o.IncompleteDetails = &openai.IncompleteDetails{Reason: end.Reason}
-	}
-	for i := range len(r.output) {
-		o.Output = append(o.Output, r.output[i])
-	}
-	r.object = o
-	r.mu.Unlock()
-	typ := map[string]string{openai.Completed: openai.EventCompleted, openai.Failed: openai.EventFailed}[end.Status]
-	if typ == "" {
-		typ = openai.EventIncomplete
-	}
-	err := r.Emit(openai.NewLifecycle(typ, o))
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.finished = true
-	close(r.more)
-	r.more = make(chan struct{})
-	return err
-}
-
-// await returns when the response has an event that holds the text, or has ended.
-func (r *fakeRun) await(ctx context.Context, text string) {
-	for {
-		r.mu.Lock()
-		more := r.more
-		found := r.finished || slices.ContainsFunc(r.frames, func(f []byte) bool { return bytes.Contains(f, []byte(text)) })
-		r.mu.Unlock()
-		if found {
-			return
-		}
-		select {
-		case <-more:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// wait returns the finished response.
-func (r *fakeRun) wait(t testing.TB) openai.Response {
-	t.Helper()
-	deadline := time.After(patience)
-	for {
-		r.mu.Lock()
-		more, done, o := r.more, r.finished, r.object
-		r.mu.Unlock()
-		if done {
-			requireStream(t, r.frames)
-			return o
-		}
-		select {
-		case <-more:
-		case <-deadline:
-			t.Fatalf("the response did not end; events:\n%s", bytes.Join(r.frames, []byte("\n")))
-		}
-	}
-}
 
 // world is everything around an agent under test.
 type world struct {
@@ -429,97 +290,4 @@ func printed(stdout, stderr string, code int, files ...container.File) command {
 func file(name string, size int64) container.File {
 	return container.File{ID: "cfile_" + strings.ReplaceAll(name, "/", "_"), Path: "/mnt/data/" + name, Bytes: size,
 		Source: container.SourceAssistant, ContentType: "text/csv"}
-}
-
-// The model's turns.
-
-func usage(in, out int64) *openai.Usage {
-	return &openai.Usage{InputTokens: in, OutputTokens: out, TotalTokens: in + out}
-}
-
-// says answers with words, one delta each.
-func says(text string) round {
-	return func(t *llm.Turn) {
-		words := strings.SplitAfter(text, " ")
-		for _, w := range words {
-			t.Text([]byte(w))
-		}
-		t.Complete(usage(10, int64(len(words))))
-	}
-}
-
-// calls calls functions: pairs of a name and arguments.
-func calls(pairs ...string) round {
-	return func(t *llm.Turn) {
-		for i := 0; i < len(pairs); i += 2 {
-			c := t.Call(pairs[i])
-			half := len(pairs[i+1]) / 2
-			c.Write(pairs[i+1][:half])
-			c.Write(pairs[i+1][half:])
-		}
-		t.Complete(usage(10, 5))
-	}
-}
-
-func runs(commands ...string) round { return calls("shell", argumentsOf(commands...)) }
-
-func argumentsOf(commands ...string) string {
-	return argumentsText(openai.ShellAction{Commands: commands})
-}
-
-var ids = regexp.MustCompile(`\b(resp|msg|rs|fc|fco|sh|sho|call|cntr)_[0-9a-z]{26}\b`)
-
-// golden compares text with a file of testdata, or writes it with -update. Ids are numbered as they come.
-func golden(t testing.TB, name, text string) {
-	t.Helper()
-	seen := map[string]string{}
-	counts := map[string]int{}
-	text = ids.ReplaceAllStringFunc(text, func(s string) string {
-		if seen[s] == "" {
-			prefix, _, _ := strings.Cut(s, "_")
-			counts[prefix]++
-			seen[s] = fmt.Sprintf("%s_%d", prefix, counts[prefix])
-		}
-		return seen[s]
-	})
-	path := filepath.Join("testdata", name+".golden")
-	if *update {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(want) != text {
-		t.Errorf("%s differs; see git diff after go test -update\ngot:\n%s", path, text)
-	}
-}
-
-// transcript is a run's stream as a golden file holds it: what each event says, without the response objects, whose
-// echo has a test of its own.
-func (r *fakeRun) transcript() string {
-	var b strings.Builder
-	for _, f := range r.frames {
-		var ev map[string]any
-		if err := json.Unmarshal(f, &ev); err != nil {
-			return err.Error()
-		}
-		if o, ok := ev["response"].(map[string]any); ok {
-			ev["response"] = map[string]any{"id": o["id"], "status": o["status"], "error": o["error"],
-				"incomplete_details": o["incomplete_details"], "container_id": o["container_id"],
-				"output": len(o["output"].([]any)), "usage": o["usage"]}
-		}
-		delete(ev, "sequence_number")
-		typ := ev["type"]
-		delete(ev, "type")
-		raw, err := openai.Marshal(ev)
-		if err != nil {
-			return err.Error()
-		}
-		fmt.Fprintf(&b, "%s\n  %s\n", typ, raw)
-	}
-	return b.String()
 }

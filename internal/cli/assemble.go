@@ -57,7 +57,7 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 	if err != nil {
 		return nil, err
 	}
-	responses, err := response.New(ctx, response.Options{DB: db, Retention: seconds(c.Features.Responses.RetentionSecs)})
+	responses, err := response.New(ctx, response.Options{DB: db, Retention: retention(c.Features.Responses.RetentionSecs)})
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 	containers, err := container.New(ctx, container.Options{DB: db, Runtime: runtimeOf(c), Dir: filepath.Join(c.Storage.Data, "containers"),
 		Logger: logger, Limits: container.Limits{
 			DefaultTimeout: seconds(limits.CommandTimeoutSecs), MaxTimeout: seconds(limits.CommandTimeoutSecs), MaxOutput: limits.MaxOutputChars,
-			DefaultMemory: megabytes(limits.DefaultMemLimitMB), MaxMemoryBytes: int64(limits.MaxMemLimitMB) << 20,
+			DefaultMemoryBytes: int64(limits.DefaultMemLimitMB) << 20, MaxMemoryBytes: int64(limits.MaxMemLimitMB) << 20,
 			DefaultIdleTTL: seconds(c.Features.Containers.DefaultIdleTTLSecs), MaxIdleTTL: seconds(c.Features.Containers.MaxIdleTTLSecs)}})
 	if err != nil {
 		return nil, err
@@ -119,10 +119,13 @@ func providersOf(c config.Config) map[string]llm.Provider {
 
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
 
-// megabytes writes a limit as the container's rows hold it; none is empty.
-func megabytes(n int) string {
-	if n == 0 {
-		return ""
+// forever is longer than any row lives.
+const forever = 100 * 365 * 24 * time.Hour
+
+// retention reads the setting whose 0 means for ever.
+func retention(secs int) time.Duration {
+	if secs == 0 {
+		return forever
 	}
-	return fmt.Sprintf("%dm", n)
+	return seconds(secs)
 }

@@ -152,6 +152,9 @@ func (p *program) usage(err error) int {
 // usageError is a command line that kong cannot see is wrong.
 type usageError struct{ error }
 
+// Unwrap shows what is wrong with it.
+func (u usageError) Unwrap() error { return u.error }
+
 // fail tells an error and returns its exit code.
 func (p *program) fail(ctx context.Context, err error) int {
 	var code exitCode

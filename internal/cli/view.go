@@ -30,7 +30,7 @@ type view struct {
 	byCall  map[string]int    // output index by call id
 	outputs map[string]string // call id by the id of the output item
 	at      place             // whose command's output is being shown
-	screens map[place]*plain
+	screens map[place]*screen
 	files   []openai.OutputFile
 	final   *openai.Response
 }
@@ -41,9 +41,15 @@ type place struct {
 	command int
 }
 
+// screen is what has been shown of one command.
+type screen struct {
+	plain
+	shown bool
+}
+
 func newView(p *program, asJSON bool) *view {
 	return &view{out: p.Out, err: p.Err, tty: terminal(p.Out), json: asJSON, progress: newProgress(p.Err),
-		calls: map[int][]string{}, byCall: map[string]int{}, outputs: map[string]string{}, screens: map[place]*plain{}}
+		calls: map[int][]string{}, byCall: map[string]int{}, outputs: map[string]string{}, screens: map[place]*screen{}}
 }
 
 // tick is how often the progress line moves.
@@ -116,6 +122,8 @@ func (v *view) event(data []byte) error {
 		return decode(data, func(e openai.DeltaEvent) { v.text(e.Delta) })
 	case openai.EventItemAdded, openai.EventItemDone:
 		return decode(data, func(e openai.ItemEvent) { v.item(e) })
+	case openai.EventCommandAdded, openai.EventCommandDone:
+		return decode(data, v.command)
 	case openai.EventOutputDelta:
 		return decode(data, v.output)
 	case openai.EventOutputDone:
@@ -178,8 +186,12 @@ func (v *view) item(e openai.ItemEvent) {
 	switch e.Item.Type {
 	case openai.TypeShellCall:
 		var call openai.ShellCall
-		if e.Item.Decode(&call) == nil {
-			v.calls[e.OutputIndex], v.byCall[call.CallID] = call.Action.Commands, e.OutputIndex
+		if e.Item.Decode(&call) != nil {
+			return
+		}
+		v.byCall[call.CallID] = e.OutputIndex
+		if len(call.Action.Commands) > 0 {
+			v.calls[e.OutputIndex] = call.Action.Commands
 		}
 	case openai.TypeShellCallOutput:
 		var output openai.ShellCallOutput
@@ -201,6 +213,22 @@ func (v *view) item(e openai.ItemEvent) {
 	}
 }
 
+// commandEvent is shell_call_command.added or .done, as a client reads it.
+type commandEvent struct {
+	OutputIndex  int    `json:"output_index"`
+	CommandIndex int    `json:"command_index"`
+	Command      string `json:"command"`
+}
+
+// command notes a command, which is on the wire before its call is done and before it starts.
+func (v *view) command(e commandEvent) {
+	list := v.calls[e.OutputIndex]
+	if e.CommandIndex < 0 || e.CommandIndex > len(list) {
+		return
+	}
+	v.calls[e.OutputIndex] = append(list[:e.CommandIndex:e.CommandIndex], e.Command)
+}
+
 // begin shows a command's line, once at its start and again when the view comes back to it from another call.
 func (v *view) begin(at place) {
 	if v.at == at {
@@ -208,7 +236,7 @@ func (v *view) begin(at place) {
 	}
 	again := v.screens[at] != nil
 	if !again {
-		v.screens[at] = &plain{}
+		v.screens[at] = &screen{}
 		v.progress.start("running")
 	}
 	v.at = at
@@ -228,7 +256,13 @@ func (v *view) begin(at place) {
 func (v *view) output(e openai.OutputDeltaEvent) {
 	at := place{v.outputs[e.ItemID], e.CommandIndex}
 	v.begin(at)
-	text := v.screens[at].Text(e.Delta.Stdout + e.Delta.Stderr)
+	v.print(v.screens[at], e.Delta.Stdout+e.Delta.Stderr)
+}
+
+// print writes a piece of a command's output.
+func (v *view) print(s *screen, piece string) {
+	s.shown = s.shown || piece != ""
+	text := s.Text(piece)
 	if text == "" {
 		return
 	}
@@ -253,13 +287,17 @@ func (v *view) outputDone(e openai.OutputDoneEvent) {
 	if len(e.Output) == 0 {
 		return
 	}
-	v.begin(place{v.outputs[e.ItemID], e.CommandIndex})
+	at := place{v.outputs[e.ItemID], e.CommandIndex}
+	v.begin(at)
+	if s := v.screens[at]; !s.shown { // a call that never started has its reason here and nowhere else
+		v.print(s, e.Output[0].Stdout+e.Output[0].Stderr)
+	}
 	v.endLines()
 	v.say("  " + receiptLine(e.Output[0]) + "\n")
 	v.progress.start("thinking")
 	v.at = place{}
-	if call := v.outputs[e.ItemID]; e.CommandIndex+1 < len(v.calls[v.byCall[call]]) {
-		v.begin(place{call, e.CommandIndex + 1})
+	if e.CommandIndex+1 < len(v.calls[v.byCall[at.call]]) {
+		v.begin(place{at.call, e.CommandIndex + 1})
 	}
 }
 

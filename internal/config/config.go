@@ -122,7 +122,7 @@ type Provider struct {
 
 // Models is how names of models are read.
 type Models struct {
-	// Default is the model of `ask` without --model, and of a request that names "default".
+	// Default is the model of `ask` without --model, and of a request that names none.
 	Default string `toml:"default"`
 	// Aliases are short names: fast = "openai/gpt-5-mini".
 	Aliases map[string]string `toml:"aliases"`

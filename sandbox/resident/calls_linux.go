@@ -175,8 +175,11 @@ func (s *server) forget(j *job) {
 	if !j.ended || j.streams[0].pipe >= 0 || j.streams[1].pipe >= 0 || s.jobs[j.id] == nil {
 		return
 	}
-	j.record()
-	s.tellOne(j)
+	if !j.said {
+		j.record()
+		s.tellOne(j)
+		s.say(appendSilent(nil, j.id))
+	}
 	delete(s.jobs, j.id)
 	j.close()
 }
@@ -238,15 +241,16 @@ func (s *server) end(j *job) {
 			oom, s.oomSeen = true, n
 		}
 	}
-	j.finish(oom)
-	j.dirty = false
-	delete(s.keys, path(j.key, j.index))
-	s.say(appendEnded(nil, j.id, j.exit))
 	for i := range j.streams { // a stream that nobody holds closes now, not at the next turn
-		if st := &j.streams[i]; st.pipe >= 0 {
+		if j.streams[i].pipe >= 0 {
 			s.hangUp(j, i)
 		}
 	}
+	j.finish(oom)
+	j.dirty = false
+	delete(s.keys, path(j.key, j.index))
+	j.said = j.streams[0].pipe < 0 && j.streams[1].pipe < 0
+	s.say(appendEnded(nil, j.id, j.exit, j.said))
 	s.forget(j)
 }
 

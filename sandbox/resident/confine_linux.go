@@ -96,8 +96,14 @@ func dropAll() error {
 	return failed("set no_new_privs", everyThread(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1))
 }
 
+// everyThread makes a system call on all threads of ours. Where C code is linked in the runtime cannot; then it is made
+// on this thread, the only one that runs commands.
 func everyThread(call, a, b uintptr) error {
-	if _, _, e := syscall.AllThreadsSyscall(call, a, b, 0); e != 0 {
+	_, _, e := syscall.AllThreadsSyscall(call, a, b, 0)
+	if e == syscall.ENOTSUP {
+		_, _, e = syscall.RawSyscall(call, a, b, 0)
+	}
+	if e != 0 {
 		return e
 	}
 	return nil

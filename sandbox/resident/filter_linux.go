@@ -81,7 +81,7 @@ var denied = append([]rule{
 	// A set-id file in an idmapped workspace would belong to the host's root. Nobody may make one, by any call.
 	{call: unix.SYS_FCHMOD, why: "makes a set-id file", when: []condition{bits(1, setID)}},
 	{call: unix.SYS_FCHMODAT, why: "makes a set-id file", when: []condition{bits(2, setID)}},
-	{call: unix.SYS_OPENAT, why: "makes a set-id file", when: []condition{bits(1, creates), bits(2, setID)}},
+	{call: unix.SYS_OPENAT, why: "makes a set-id file", when: []condition{bits(2, creates), bits(3, setID)}},
 	{call: unix.SYS_MKDIRAT, why: "makes a set-id folder", when: []condition{bits(2, setID)}},
 	{call: unix.SYS_MKNODAT, why: "makes a set-id file", when: []condition{bits(2, setID)}},
 	{call: unix.SYS_FCHMODAT2, why: "makes a set-id file; libc falls back to fchmodat", with: unix.ENOSYS},

@@ -35,6 +35,7 @@ type job struct {
 	status unix.WaitStatus
 	ended  bool
 	exit   Exit
+	said   bool // the owner knows that the streams are over
 	dirty  bool // the owner does not know the order's length
 }
 

@@ -156,6 +156,7 @@ func place(m *Mount, tree int) error {
 	case StepDir:
 		return mkdirAll(target)
 	case StepFile:
+		mkdirAll(parent(target))
 		return writeFile(target, []byte(m.Data), 0o444)
 	case StepBind:
 		return placeBind(m, tree, target)
@@ -181,6 +182,7 @@ func place(m *Mount, tree int) error {
 }
 
 func placeBind(m *Mount, tree int, target string) error {
+	mkdirAll(parent(target))
 	if tree < 0 {
 		if !isLink(m.Source) {
 			return nil // optional, and absent
@@ -381,6 +383,14 @@ func mkdirAll(path string) error {
 		return err
 	}
 	return nil
+}
+
+func parent(path string) string {
+	i := len(path) - 1
+	for i > 0 && path[i] != '/' {
+		i--
+	}
+	return path[:i]
 }
 
 func writeFile(path string, data []byte, mode uint32) error {

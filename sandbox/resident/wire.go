@@ -49,7 +49,8 @@ const (
 	KindReady                    // the list of live jobs is complete
 	KindStarted                  // Started
 	KindGrew                     // the job's number, bytes of the order file
-	KindEnded                    // the job's number, Exit
+	KindEnded                    // the job's number, Exit, and whether nothing can write to its streams any more
+	KindSilent                   // the job's number: now nothing can
 )
 
 // Hello presents an owner.
@@ -208,7 +209,7 @@ func ParseGrew(b []byte) (job uint32, order int64, err error) {
 	return job, order, r.err
 }
 
-func appendEnded(b []byte, job uint32, e Exit) []byte {
+func appendEnded(b []byte, job uint32, e Exit, silent bool) []byte {
 	w := writer(append(b, byte(KindEnded)))
 	w.u32(job)
 	w.int(e.Code)
@@ -224,17 +225,32 @@ func appendEnded(b []byte, job uint32, e Exit) []byte {
 	w.i64(e.StderrLost)
 	w.i64(e.Order)
 	w.text(e.Error)
+	w.flag(silent)
 	return w
 }
 
+func appendSilent(b []byte, job uint32) []byte {
+	w := writer(append(b, byte(KindSilent)))
+	w.u32(job)
+	return w
+}
+
+// ParseSilent decodes the message.
+func ParseSilent(b []byte) (job uint32, err error) {
+	r := reader{b: b}
+	job = r.u32()
+	return job, r.err
+}
+
 // ParseEnded decodes the message.
-func ParseEnded(b []byte) (job uint32, e Exit, err error) {
+func ParseEnded(b []byte) (job uint32, e Exit, silent bool, err error) {
 	r := reader{b: b}
 	job = r.u32()
 	e.Code, e.Signal, e.TimedOut, e.Cancelled, e.OutOfMemory = r.int(), r.text(), r.flag(), r.flag(), r.flag()
 	e.Started, e.Ended, e.Stdout, e.Stderr = r.i64(), r.i64(), r.i64(), r.i64()
 	e.StdoutLost, e.StderrLost, e.Order, e.Error = r.i64(), r.i64(), r.i64(), r.text()
-	return job, e, r.err
+	silent = r.flag()
+	return job, e, silent, r.err
 }
 
 // Packets cuts a message into packets of the socket. A long one becomes parts and a last part.

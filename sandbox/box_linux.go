@@ -1,0 +1,467 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/sandbox/process"
+	"github.com/hardshell-dev/hardshell/sandbox/resident"
+	"golang.org/x/sys/unix"
+)
+
+// A Box is a sandbox with its resident, seen by its owner. Its methods may be called from any goroutine.
+type Box struct {
+	dir    string
+	jail   bool
+	uid    int // of the commands, on the host
+	conn   *net.UnixConn
+	report Report
+	notes  []string
+	child  int // the resident's pid, if it is our own child
+	groups *groups
+	done   chan struct{}
+
+	sending sync.Mutex
+	closing sync.Once
+
+	mu      sync.Mutex
+	pidfd   int   // of the resident; -1 once it is reaped or let go
+	gone    error // why no command can be started any more
+	request uint32
+	asked   map[uint32]question
+	jobs    map[uint32]*process.Job // by the resident's number, until ended and silent
+	keys    map[string]*process.Job // calls that go on, by path
+}
+
+// question is a Start that was not answered yet.
+type question struct {
+	answer chan resident.Started
+	job    *process.Job
+}
+
+func newBox(dir string, conn *net.UnixConn, jail bool, uid int) *Box {
+	return &Box{dir: dir, conn: conn, jail: jail, uid: uid, pidfd: -1, groups: &groups{}, done: make(chan struct{}),
+		asked: map[uint32]question{}, jobs: map[uint32]*process.Job{}, keys: map[string]*process.Job{}}
+}
+
+// Attach connects to a living resident of a state folder, as its new owner. Calls that go on are found by starting
+// their key again. The error is a [fault.NotFound] when the resident is gone, a [fault.Conflict] when an owner with a
+// higher fence has been there.
+func Attach(ctx context.Context, dir string, fence uint64) (*Box, error) {
+	fd, err := dialControl(dir)
+	if err != nil {
+		return nil, fault.Wrap(fault.NotFound, err, "no sandbox lives in %s", dir)
+	}
+	conn, err := asConn(fd)
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "the control socket is not to be used")
+	}
+	var saved record
+	text, err := os.ReadFile(filepath.Join(dir, reportName))
+	if err == nil {
+		err = json.Unmarshal(text, &saved)
+	}
+	if err != nil {
+		conn.Close()
+		return nil, fault.Wrap(fault.Internal, err, "the box's report is not to be read")
+	}
+	b := newBox(dir, conn, saved.Jail, saved.UID)
+	b.report, b.groups.dirs = saved.Report, saved.Groups
+	if err := b.send(resident.Hello{Version: resident.Version, Fence: fence}.Append(nil), nil); err == nil {
+		err = b.greeted(ctx)
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	go b.listen()
+	return b, nil
+}
+
+// Report says what was asked of the box and what was got.
+func (b *Box) Report() Report { return b.report }
+
+// Done is closed when the resident is gone, and with it every command; or when the box was detached.
+func (b *Box) Done() <-chan struct{} { return b.done }
+
+// Start runs a command, at most once for each key and index: when they were started before, it returns that call's
+// job, running or ended. Its error means that nothing was started.
+func (b *Box) Start(ctx context.Context, c process.Command) (*process.Job, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	in, err := openInput(c.Stdin, b.uid)
+	if err != nil {
+		return nil, err
+	}
+	defer in.close()
+	at := at(c.Key, uint32(c.Index))
+	number, q, err := b.ask(at)
+	if err != nil {
+		return nil, err
+	}
+	message := resident.Start{Request: number, Key: c.Key, Index: uint32(c.Index), Dir: c.Dir, Timeout: c.Timeout,
+		Argv: c.Argv, Env: c.Env, Stdin: c.Stdin != nil}
+	if err := b.send(message.Append(nil), in.rights()); err != nil {
+		b.drop(number, at, q.job)
+		return nil, err
+	}
+	// The answer is one fork away. The context does not cut it short: the command would run unseen.
+	reply, ok := <-q.answer
+	switch {
+	case !ok:
+		return nil, fault.New(fault.Unavailable, "the sandbox ended")
+	case reply.State == resident.StateFailed:
+		b.drop(number, at, q.job)
+		return nil, fault.New(fault.Unavailable, "the command was not started: %s", reply.Error)
+	case reply.State == resident.StatePast:
+		b.drop(number, at, q.job)
+		recall(filepath.Join(b.dir, jobsName, at), q.job)
+	case reply.State == resident.StateNew:
+		in.feed(c.Stdin)
+	}
+	return q.job, nil
+}
+
+// ask registers a request for a path. Requests for the same path share a job while its call goes on.
+func (b *Box) ask(at string) (uint32, question, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.gone != nil {
+		return 0, question{}, b.gone
+	}
+	job := b.keys[at]
+	if job == nil {
+		job = b.newJob(at)
+		b.keys[at] = job
+	}
+	b.request++
+	q := question{answer: make(chan resident.Started, 1), job: job}
+	b.asked[b.request] = q
+	return b.request, q, nil
+}
+
+// drop forgets a request that led to no running call.
+func (b *Box) drop(number uint32, at string, job *process.Job) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.asked, number)
+	if b.keys[at] == job {
+		delete(b.keys, at)
+	}
+}
+
+// newJob makes the owner's half of a job.
+func (b *Box) newJob(at string) *process.Job {
+	var job *process.Job
+	job = process.New(filepath.Join(b.dir, jobsName, at), func() { b.cancel(job) })
+	return job
+}
+
+func (b *Box) cancel(job *process.Job) {
+	b.mu.Lock()
+	var message []byte
+	for number, j := range b.jobs {
+		if j == job {
+			message = resident.AppendKill(nil, number)
+		}
+	}
+	b.mu.Unlock()
+	if message != nil {
+		b.send(message, nil) // a resident that is gone has killed it
+	}
+}
+
+func at(key string, index uint32) string { return key + "/" + strconv.FormatUint(uint64(index), 10) }
+
+// recall tells a job how a call ended that the resident has forgotten: its folder knows.
+func recall(dir string, job *process.Job) {
+	var e resident.Exit
+	text, err := os.ReadFile(filepath.Join(dir, resident.FileExit))
+	if err == nil {
+		err = json.Unmarshal(text, &e)
+	}
+	if err != nil {
+		job.Lost(fault.Wrap(fault.Unavailable, err, "the command was interrupted"))
+		return
+	}
+	job.Grew(e.Order)
+	job.End(exitOf(e))
+}
+
+func exitOf(e resident.Exit) process.Exit {
+	return process.Exit{Code: e.Code, Error: e.Error, Signal: e.Signal, TimedOut: e.TimedOut, Cancelled: e.Cancelled,
+		OutOfMemory: e.OutOfMemory, Started: time.Unix(0, e.Started), Ended: time.Unix(0, e.Ended), Stdout: e.Stdout, Stderr: e.Stderr}
+}
+
+// Detach lets go of the resident, which lives on for the grace time that the box was opened with. Running calls are
+// lost to this box, not ended: whoever attaches finds them.
+func (b *Box) Detach() error {
+	b.end(fault.New(fault.Conflict, "the box was detached"))
+	return nil
+}
+
+// Close kills every process of the box, waits until none is left and removes its control groups and its socket. The
+// state folder and its jobs stay.
+func (b *Box) Close() (err error) {
+	b.closing.Do(func() {
+		if !b.jail && b.send([]byte{byte(resident.KindShutdown)}, nil) == nil {
+			b.await(5 * time.Second) // outside a process namespace only the resident knows who is ours
+		}
+		b.signal()
+		if !b.await(10 * time.Second) {
+			err = fault.New(fault.Internal, "the sandbox's processes did not end")
+		}
+		b.groups.remove()
+		os.Remove(filepath.Join(b.dir, controlName))
+	})
+	return err
+}
+
+// signal kills the resident. In a jail the kernel kills everything with it.
+func (b *Box) signal() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.pidfd >= 0 {
+		unix.PidfdSendSignal(b.pidfd, unix.SIGKILL, nil, 0)
+	}
+}
+
+func (b *Box) await(limit time.Duration) bool {
+	select {
+	case <-b.done:
+		return true
+	case <-time.After(limit):
+		return false
+	}
+}
+
+// abort ends a resident that nobody listens to yet.
+func (b *Box) abort() {
+	b.signal()
+	b.reap()
+}
+
+// reap waits for the resident's end and lets go of it. A process namespace is empty before its first process is gone.
+func (b *Box) reap() {
+	if b.pidfd < 0 {
+		return
+	}
+	for {
+		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(b.pidfd), Events: unix.POLLIN}}, -1); err != unix.EINTR {
+			break
+		}
+	}
+	if b.child > 0 {
+		unix.Wait4(b.child, nil, 0, nil)
+	}
+	b.letGo()
+}
+
+func (b *Box) letGo() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.pidfd >= 0 {
+		unix.Close(b.pidfd)
+		b.pidfd = -1
+	}
+}
+
+// send gives a message to the resident.
+func (b *Box) send(message, rights []byte) error {
+	b.sending.Lock()
+	defer b.sending.Unlock()
+	for _, packet := range resident.Packets(message) {
+		if _, _, err := b.conn.WriteMsgUnix(packet, rights, nil); err != nil {
+			return fault.Wrap(fault.Unavailable, err, "the sandbox is gone")
+		}
+		rights = nil
+	}
+	return nil
+}
+
+// greeted reads what the resident says first, up to the list of its living calls.
+func (b *Box) greeted(ctx context.Context) error {
+	if d, ok := ctx.Deadline(); ok {
+		b.conn.SetReadDeadline(d)
+	}
+	stop := context.AfterFunc(ctx, func() { b.conn.SetReadDeadline(time.Unix(1, 0)) })
+	defer func() {
+		if stop() {
+			b.conn.SetReadDeadline(time.Time{})
+		}
+	}()
+	buf, oob := make([]byte, resident.MaxPacket), make([]byte, 256)
+	for {
+		n, oobn, _, _, err := b.conn.ReadMsgUnix(buf, oob)
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		if err != nil || n == 0 {
+			return fault.Wrap(fault.Isolation, err, "the sandbox ended before it began").WithTry("hardshell doctor")
+		}
+		body := buf[1:n]
+		switch resident.Kind(buf[0]) {
+		case resident.KindRefused:
+			if b.pidfd < 0 {
+				return fault.New(fault.Conflict, "the sandbox refused: %s", body)
+			}
+			return refusal(errors.New(string(body)))
+		case resident.KindWelcome:
+			m, err := resident.ParseWelcome(body)
+			if err != nil {
+				return fault.Wrap(fault.Internal, err, "the sandbox speaks another language")
+			}
+			b.notes = m.Notes
+			b.takePidfd(oob[:oobn])
+		case resident.KindLive:
+			if m, err := resident.ParseLive(body); err == nil {
+				path := at(m.Key, m.Index)
+				job := b.newJob(path)
+				b.keys[path], b.jobs[m.Job] = job, job
+				job.Grew(m.Order)
+			}
+		case resident.KindReady:
+			return nil
+		}
+	}
+}
+
+func (b *Box) takePidfd(oob []byte) {
+	messages, err := unix.ParseSocketControlMessage(oob)
+	if err != nil || len(messages) == 0 {
+		return
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err != nil {
+		return
+	}
+	for _, fd := range fds {
+		if b.pidfd < 0 {
+			b.pidfd = fd
+			continue
+		}
+		unix.Close(fd)
+	}
+}
+
+// listen hears the resident until it is gone or let go.
+func (b *Box) listen() {
+	defer close(b.done)
+	buf := make([]byte, 4096)
+	for {
+		n, err := b.conn.Read(buf)
+		if err != nil || n == 0 {
+			break
+		}
+		b.hear(resident.Kind(buf[0]), buf[1:n])
+	}
+	if b.end(fault.New(fault.Unavailable, "the sandbox ended")) {
+		b.reap()
+		return
+	}
+	if b.child > 0 {
+		go unix.Wait4(b.child, nil, 0, nil) // detached, and still our child
+	}
+	b.letGo()
+}
+
+func (b *Box) hear(kind resident.Kind, body []byte) {
+	switch kind {
+	case resident.KindStarted:
+		if m, err := resident.ParseStarted(body); err == nil {
+			b.started(m)
+		}
+	case resident.KindGrew:
+		if number, order, err := resident.ParseGrew(body); err == nil {
+			if job := b.job(number); job != nil {
+				job.Grew(order)
+			}
+		}
+	case resident.KindEnded:
+		if number, e, silent, err := resident.ParseEnded(body); err == nil {
+			b.ended(number, e, silent)
+		}
+	case resident.KindSilent:
+		if number, err := resident.ParseSilent(body); err == nil {
+			b.mu.Lock()
+			delete(b.jobs, number)
+			b.mu.Unlock()
+		}
+	}
+}
+
+func (b *Box) job(number uint32) *process.Job {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.jobs[number]
+}
+
+func (b *Box) started(m resident.Started) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	q, ok := b.asked[m.Request]
+	if !ok {
+		return
+	}
+	delete(b.asked, m.Request)
+	if m.State == resident.StateNew || m.State == resident.StateRunning {
+		b.jobs[m.Job] = q.job
+		q.job.Grew(m.Order)
+	}
+	q.answer <- m
+}
+
+func (b *Box) ended(number uint32, e resident.Exit, silent bool) {
+	b.mu.Lock()
+	job := b.jobs[number]
+	if silent {
+		delete(b.jobs, number)
+	}
+	for at, j := range b.keys {
+		if j == job {
+			delete(b.keys, at)
+		}
+	}
+	b.mu.Unlock()
+	if job != nil {
+		job.Grew(e.Order)
+		job.End(exitOf(e))
+	}
+}
+
+// end closes the connection: no answer will come any more. It says whether the resident is at its end too.
+func (b *Box) end(why error) (dead bool) {
+	b.mu.Lock()
+	first := b.gone == nil
+	var jobs []*process.Job
+	if first {
+		b.gone = why
+		for _, q := range b.asked {
+			close(q.answer)
+		}
+		for _, j := range b.keys {
+			jobs = append(jobs, j)
+		}
+		clear(b.asked)
+		clear(b.keys)
+		clear(b.jobs)
+	}
+	b.mu.Unlock()
+	b.conn.Close()
+	for _, j := range jobs {
+		j.Lost(why)
+	}
+	return first
+}

@@ -1,0 +1,200 @@
+package sandbox
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/hardshell-dev/hardshell/fault"
+	"golang.org/x/sys/unix"
+)
+
+// uidBase begins the range of host uids that we choose from when we are root and nobody else chose: beyond those that
+// systems give to people, daemons and the usual subordinate ranges.
+const (
+	uidBase  = 2_000_000_000
+	uidRange = 1 << 16
+)
+
+// identity is who a box's commands are.
+type identity struct {
+	root   bool // we are root, and choose; otherwise they are us
+	host   int  // the uid and gid on the host; never 0
+	group  int
+	inside int
+}
+
+// identify chooses. A local box of root's works as the owner of its workspace, unless that is root too: then as a uid
+// of its own, to which the workspace is mapped.
+func identify(spec *Spec) (identity, error) {
+	if os.Geteuid() != 0 {
+		id := identity{host: os.Geteuid(), group: os.Getegid(), inside: os.Geteuid()}
+		if spec.Hosted != nil {
+			id.inside = hostedUID
+		}
+		return id, nil
+	}
+	id := identity{root: true}
+	workspace := spec.Cwd
+	if spec.Hosted != nil {
+		id.host, id.inside = spec.Hosted.UID, hostedUID
+		workspace = spec.Hosted.Workspace
+	}
+	if id.host == 0 {
+		var st unix.Stat_t
+		if err := unix.Stat(workspace, &st); err != nil {
+			return id, fault.Wrap(fault.Invalid, err, "the folder %s is not to be had", workspace)
+		}
+		if id.host = int(st.Uid); id.host == 0 {
+			id.host = chooseUID(spec.Dir)
+		}
+	}
+	if id.host < 0 {
+		return id, fault.New(fault.Invalid, "%d is not a uid", id.host)
+	}
+	id.group = id.host
+	if spec.Hosted == nil {
+		id.inside = id.host
+	}
+	return id, nil
+}
+
+// chooseUID gives each state folder a uid of its own, the same after a restart.
+func chooseUID(dir string) int {
+	h := uint32(2166136261) // FNV-1a
+	for _, c := range []byte(dir) {
+		h = (h ^ uint32(c)) * 16777619
+	}
+	return uidBase + int(h%uidRange)
+}
+
+// mayEnter says whether the box's uid may pass through a host folder.
+func (id identity) mayEnter(path string) bool {
+	if !id.root {
+		return true
+	}
+	var st unix.Stat_t
+	if unix.Stat(path, &st) != nil {
+		return false
+	}
+	switch {
+	case int(st.Uid) == id.host:
+		return st.Mode&0o100 != 0
+	case int(st.Gid) == id.group:
+		return st.Mode&0o010 != 0
+	}
+	return st.Mode&0o001 != 0
+}
+
+// masked are host paths that a local box does not see, with the reason. A name below ~ is masked in every home.
+var masked = []struct{ path, why string }{
+	{"/run", "sockets of the host's services"},
+	{"/var/run", "the same, where it is no link"},
+	{"/etc/shadow", "password hashes"},
+	{"/etc/gshadow", "password hashes"},
+	{"/etc/shadow-", "password hashes"},
+	{"/etc/gshadow-", "password hashes"},
+	{"/etc/sudoers", "who may become whom"},
+	{"/etc/sudoers.d", "who may become whom"},
+	{"/etc/ssl/private", "private keys"},
+	{"/etc/pki/tls/private", "private keys"},
+	{"/etc/ssh", "host keys"},
+	{"/etc/docker", "engine keys"},
+	{"/etc/kubernetes", "cluster keys"},
+	{"/etc/krb5.keytab", "the host's key"},
+	{"/var/lib/docker", "other containers' files"},
+	{"/var/lib/containerd", "other containers' files"},
+	{"/var/lib/kubelet", "cluster keys"},
+	{"/var/lib/sss", "cached credentials"},
+	{"/sys/fs/cgroup", "the host's process groups"},
+	{"/sys/kernel/debug", "kernel internals"},
+	{"/sys/kernel/tracing", "kernel internals"},
+	{"/sys/kernel/security", "the security modules' controls"},
+	{"~/.ssh", "keys"},
+	{"~/.gnupg", "keys"},
+	{"~/.aws", "cloud credentials"},
+	{"~/.azure", "cloud credentials"},
+	{"~/.config/gcloud", "cloud credentials"},
+	{"~/.kube", "cluster credentials"},
+	{"~/.docker", "registry credentials"},
+	{"~/.config/containers", "registry credentials"},
+	{"~/.config/gh", "forge credentials"},
+	{"~/.config/hub", "forge credentials"},
+	{"~/.config/glab-cli", "forge credentials"},
+	{"~/.netrc", "passwords"},
+	{"~/.git-credentials", "passwords"},
+	{"~/.config/git/credentials", "passwords"},
+	{"~/.pgpass", "passwords"},
+	{"~/.my.cnf", "passwords"},
+	{"~/.npmrc", "registry tokens"},
+	{"~/.pypirc", "registry tokens"},
+	{"~/.cargo/credentials", "registry tokens"},
+	{"~/.cargo/credentials.toml", "registry tokens"},
+	{"~/.gem/credentials", "registry tokens"},
+	{"~/.vault-token", "tokens"},
+	{"~/.terraform.d/credentials.tfrc.json", "tokens"},
+	{"~/.password-store", "passwords"},
+	{"~/.local/share/keyrings", "passwords"},
+	{"~/.mozilla", "cookies and passwords"},
+	{"~/.config/google-chrome", "cookies and passwords"},
+	{"~/.config/chromium", "cookies and passwords"},
+	{"~/.bash_history", "what was typed, passwords among it"},
+	{"~/.zsh_history", "what was typed, passwords among it"},
+}
+
+// maskedPaths resolves the list on this host, links followed, and adds the sockets that have a path.
+func maskedPaths(id identity) []string {
+	seen := map[string]bool{}
+	var out []string
+	add := func(p string) {
+		real, err := filepath.EvalSymlinks(p)
+		if err == nil && !seen[real] {
+			seen[real] = true
+			out = append(out, real)
+		}
+	}
+	homes := homeFolders()
+	for _, m := range masked {
+		if rest, ok := strings.CutPrefix(m.path, "~"); ok {
+			for _, h := range homes {
+				add(h + rest)
+			}
+			continue
+		}
+		add(m.path)
+	}
+	for _, p := range socketPaths() {
+		if !strings.HasPrefix(p, "/run/") && !strings.HasPrefix(p, "/tmp/") && !strings.HasPrefix(p, "/var/tmp/") {
+			add(p)
+		}
+	}
+	return out
+}
+
+func homeFolders() []string {
+	homes := []string{"/root"}
+	if entries, err := os.ReadDir("/home"); err == nil {
+		for _, e := range entries {
+			homes = append(homes, "/home/"+e.Name())
+		}
+	}
+	if h, err := os.UserHomeDir(); err == nil && h != "/root" && filepath.Dir(h) != "/home" && filepath.IsAbs(h) {
+		homes = append(homes, h)
+	}
+	return homes
+}
+
+// socketPaths lists the sockets of the host that have a path. A read-only mount does not stop a connect.
+func socketPaths() []string {
+	b, err := os.ReadFile("/proc/net/unix")
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for line := range strings.Lines(string(b)) {
+		if i := strings.Index(line, " /"); i >= 0 {
+			out = append(out, strings.TrimRight(line[i+1:], "\n"))
+		}
+	}
+	return out
+}

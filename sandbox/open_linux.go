@@ -1,0 +1,320 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/cleanup"
+	"github.com/hardshell-dev/hardshell/sandbox/resident"
+	"golang.org/x/sys/unix"
+)
+
+// The files of a box's state folder.
+const (
+	controlName = "control"     // the resident's socket
+	jobsName    = "jobs"        // a folder per job
+	reportName  = "report.json" // the Report, and what Attach must know
+	logName     = "log"         // what a resident that crashed has to say
+)
+
+// record is the content of the report file.
+type record struct {
+	Report Report   `json:"report"`
+	Jail   bool     `json:"jail"`
+	UID    int      `json:"uid"`
+	Groups []string `json:"groups,omitempty"`
+}
+
+// Open makes a box and its resident. The error is a [fault.Isolation] with a line to try when what was asked cannot
+// be had here: a box is never weaker than asked.
+func Open(ctx context.Context, spec Spec) (*Box, error) {
+	if err := spec.check(); err != nil {
+		return nil, err
+	}
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	var undo cleanup.Stack
+	defer undo.Run()
+	id, err := identify(&spec)
+	if err != nil {
+		return nil, err
+	}
+	l, report, err := design(&spec, id)
+	if err != nil {
+		return nil, err
+	}
+	defer l.close()
+	if err := makeFolders(spec.Dir, l, id); err != nil {
+		return nil, err
+	}
+	groups, missing := makeGroups(groupName(spec.Dir), spec.Limits)
+	undo.Add(groups.remove)
+	report.note(spec.Limits, missing)
+	b, err := launch(&spec, l, groups, &undo)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.greeted(ctx); err != nil {
+		return nil, err
+	}
+	report.Missing = append(report.Missing, b.notes...)
+	b.report = *report
+	if err := b.save(l); err != nil {
+		return nil, err
+	}
+	undo.Release()
+	go b.listen()
+	return b, nil
+}
+
+// check refuses what no box can be made of.
+func (s *Spec) check() error {
+	jailed := s.Policy.Mode == ReadOnly || s.Policy.Mode == WorkspaceWrite
+	switch {
+	case !filepath.IsAbs(s.Dir):
+		return fault.New(fault.Invalid, "a box's state folder is an absolute path, not %q", s.Dir)
+	case s.Policy.Mode < ReadOnly || s.Policy.Mode > ExternalSandbox:
+		return fault.New(fault.Invalid, "%d is not a sandbox mode", int(s.Policy.Mode))
+	case s.Hosted == nil && !filepath.IsAbs(s.Cwd):
+		return fault.New(fault.Invalid, "a box's working folder is an absolute path, not %q", s.Cwd)
+	case s.Hosted != nil && !jailed:
+		return fault.New(fault.Invalid, "a hosted box is never %s", s.Policy.Mode)
+	case s.Limits.MemoryBytes < 0 || s.Limits.Pids < 0 || s.Grace < 0:
+		return fault.New(fault.Invalid, "limits and grace are not negative")
+	}
+	return nil
+}
+
+// design turns a spec into a plan for the resident, and begins the report.
+func design(spec *Spec, id identity) (*layout, *Report, error) {
+	l := &layout{id: id, spawn: currentSpawner()}
+	l.Version, l.Fence, l.Grace = resident.Version, spec.Fence, spec.Grace
+	l.OOM = spec.Limits.MemoryBytes > 0
+	if spec.Policy.Mode == DangerFullAccess || spec.Policy.Mode == ExternalSandbox {
+		l.Home = spec.Cwd
+		return l, &Report{Asked: RungNone, Got: RungNone}, nil
+	}
+	l.Jail, l.Confine, l.Network = true, true, spec.Policy.Network == NetworkOff
+	if spec.Limits.Pids > 0 {
+		l.MaxPids = spec.Limits.Pids + ownThreads
+	}
+	var err error
+	if spec.Hosted != nil {
+		err = l.hosted(spec)
+	} else {
+		err = l.local(spec)
+	}
+	if err != nil {
+		l.close()
+		return nil, nil, err
+	}
+	report := &Report{Asked: RungJail, Got: RungJail}
+	if !id.root {
+		if groups, _ := os.Getgroups(); len(groups) > 1 || len(groups) == 1 && groups[0] != id.group {
+			report.Missing = append(report.Missing, "supplementary groups: kept, an ordinary user cannot drop them")
+		}
+	}
+	return l, report, nil
+}
+
+// note enters what became of the limits.
+func (r *Report) note(l Limits, missing []string) {
+	r.Missing = append(r.Missing, missing...)
+	r.Limits = "none"
+	if l != (Limits{}) && len(missing) == 0 {
+		r.Limits = "hard"
+	}
+	if len(missing) > 0 {
+		r.Remedies = append(r.Remedies, "run as root, or in a delegated cgroup: systemd-run --user --scope -p Delegate=yes hardshell …")
+	}
+}
+
+func makeFolders(dir string, l *layout, id identity) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fault.Wrap(fault.Internal, err, "the box's state folder cannot be made")
+	}
+	jobs := filepath.Join(dir, jobsName)
+	if err := os.MkdirAll(jobs, 0o700); err != nil {
+		return fault.Wrap(fault.Internal, err, "the box's jobs folder cannot be made")
+	}
+	if id.root && l.Jail {
+		if err := os.Lchown(jobs, id.host, id.group); err != nil {
+			return fault.Wrap(fault.Internal, err, "the box's jobs folder cannot be given to uid %d", id.host)
+		}
+	}
+	return nil
+}
+
+func groupName(dir string) string {
+	h := fnv.New64a()
+	h.Write([]byte(dir))
+	return groupPrefix + strconv.Itoa(os.Getpid()) + "-" + strconv.FormatUint(h.Sum64(), 36)
+}
+
+// launch starts the resident and hands it the plan.
+func launch(spec *Spec, l *layout, g *groups, undo *cleanup.Stack) (*Box, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, err, "no socket for a sandbox")
+	}
+	defer unix.Close(pair[1])
+	conn, err := asConn(pair[0])
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, err, "no socket for a sandbox")
+	}
+	undo.Add(func() { conn.Close() })
+	listener, err := bindControl(spec.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(listener)
+	jobs, err := unix.Open(filepath.Join(spec.Dir, jobsName), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "the box's jobs folder cannot be opened")
+	}
+	defer unix.Close(jobs)
+	log, err := unix.Open(filepath.Join(spec.Dir, logName), unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "the box's log cannot be opened")
+	}
+	defer unix.Close(log)
+	files := append([]int{log, pair[1], listener, jobs}, l.trees...)
+	pid, pidfd, mine, err := l.spawn.start(l.clone(), files)
+	if err != nil {
+		return nil, refusal(err)
+	}
+	b := newBox(spec.Dir, conn, l.Jail, l.id.host)
+	b.pidfd, b.groups = pidfd, g
+	if mine {
+		b.child = pid
+	}
+	undo.Add(b.abort)
+	if err := g.enter(pid); err != nil {
+		return nil, fault.Wrap(fault.Isolation, err, "the sandbox cannot enter its control group")
+	}
+	return b, b.plan(l, g)
+}
+
+// clone says which namespaces the resident is born into.
+func (l *layout) clone() resident.Clone {
+	if !l.Jail {
+		return resident.Clone{}
+	}
+	c := resident.Clone{Inside: l.id.inside, HostUID: l.id.host, HostGID: l.id.group, Privileged: l.id.root,
+		Namespaces: unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP}
+	if l.Network {
+		c.Namespaces |= unix.CLONE_NEWNET
+	}
+	return c
+}
+
+// plan sends the plan, with a descriptor that counts kills for memory if there is one.
+func (b *Box) plan(l *layout, g *groups) error {
+	var rights []byte
+	l.OOM = false
+	if g.oom != "" {
+		if fd, err := unix.Open(g.oom, unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
+			defer unix.Close(fd)
+			rights, l.OOM = unix.UnixRights(fd), true
+		}
+	}
+	return b.send(l.Plan.Append(nil), rights)
+}
+
+// refusal is the error of a machine on which a jail cannot be made.
+func refusal(err error) error {
+	f := fault.Wrap(fault.Isolation, err, "a sandbox cannot be made on this machine")
+	switch {
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+		return f.WithTry("sysctl -w kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0 (in a container: allow user namespaces in its seccomp profile), and see hardshell doctor")
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EUSERS):
+		return f.WithTry("sysctl -w user.max_user_namespaces=65536")
+	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS):
+		return f.WithTry("a kernel of version 5.12 or later with user namespaces")
+	}
+	return f.WithTry("hardshell doctor")
+}
+
+// bindControl makes the socket on which later owners find the resident. A living resident's is left alone.
+func bindControl(dir string) (int, error) {
+	at := filepath.Join(dir, controlName)
+	if fd, err := dialControl(dir); err == nil {
+		unix.Close(fd)
+		return -1, fault.New(fault.Conflict, "another sandbox lives in %s", dir).WithTry("attach to it")
+	}
+	if err := os.Remove(at); err != nil && !os.IsNotExist(err) {
+		return -1, fault.Wrap(fault.Internal, err, "the old control socket cannot be removed")
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return -1, fault.Wrap(fault.Unavailable, err, "no socket for a sandbox")
+	}
+	err = atFolder(dir, func(short string) error { return unix.Bind(fd, &unix.SockaddrUnix{Name: short + "/" + controlName}) })
+	if err == nil {
+		err = unix.Listen(fd, 8)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, fault.Wrap(fault.Internal, err, "the control socket cannot be made")
+	}
+	return fd, nil
+}
+
+func dialControl(dir string) (int, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	err = atFolder(dir, func(short string) error { return unix.Connect(fd, &unix.SockaddrUnix{Name: short + "/" + controlName}) })
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// atFolder gives a short path of a folder: a socket's address holds a hundred bytes only.
+func atFolder(dir string, do func(short string) error) error {
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return do("/proc/self/fd/" + strconv.Itoa(fd))
+}
+
+func asConn(fd int) (*net.UnixConn, error) {
+	f := os.NewFile(uintptr(fd), "control")
+	defer f.Close()
+	c, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		c.Close()
+		return nil, fmt.Errorf("a %T is no unix socket", c)
+	}
+	return u, nil
+}
+
+// save writes the report file.
+func (b *Box) save(l *layout) error {
+	text, err := json.MarshalIndent(record{Report: b.report, Jail: l.Jail, UID: l.id.host, Groups: b.groups.dirs}, "", "  ")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(b.dir, reportName), append(text, '\n'), 0o600)
+	}
+	if err != nil {
+		return fault.Wrap(fault.Internal, err, "the box's report cannot be written")
+	}
+	return nil
+}

@@ -1,0 +1,232 @@
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/sandbox/resident"
+	"golang.org/x/sys/unix"
+)
+
+// Where a hosted box's own folders are seen, and who its commands are.
+const (
+	hostedWorkspace = "/mnt/data"
+	hostedTmp       = "/tmp"
+	hostedHome      = "/home/user"
+	hostedUID       = 1000
+	hostedUser      = "user"
+)
+
+// layout is a plan in the making.
+type layout struct {
+	resident.Plan
+	id    identity
+	trees []int // descriptors that travel to the resident, from resident.FirstFree on
+	spawn spawner
+}
+
+func (l *layout) add(m resident.Mount) { l.Mounts = append(l.Mounts, m) }
+
+func (l *layout) close() {
+	for _, fd := range l.trees {
+		unix.Close(fd)
+	}
+}
+
+// systemPaths are shown to hosted boxes, read-only, where the host has them. A link is copied as a link.
+var systemPaths = []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
+
+// systemFiles are the parts of the host's /etc that programs need and that say nothing about the host's users.
+var systemFiles = []string{
+	"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", // how programs are found and linked
+	"/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/ssl/cert.pem", "/etc/ca-certificates", "/etc/pki/tls", "/etc/pki/ca-trust", // whom to trust
+	"/etc/crypto-policies",
+	"/etc/localtime", "/etc/timezone", "/etc/locale.conf", "/etc/default/locale", "/etc/locale.alias",
+	"/etc/protocols", "/etc/services", "/etc/mime.types", "/etc/magic", "/etc/ethertypes", "/etc/rpc", // tables
+	"/etc/os-release", "/etc/debian_version", "/etc/lsb-release", "/etc/alpine-release",
+	"/etc/bash.bashrc", "/etc/profile", "/etc/profile.d", "/etc/inputrc", "/etc/terminfo", "/etc/vim", "/etc/nanorc",
+	"/etc/fonts", "/etc/perl", "/etc/python3", "/etc/python3.11", "/etc/python3.12", "/etc/python3.13",
+	"/etc/java-11-openjdk", "/etc/java-17-openjdk", "/etc/java-21-openjdk", "/etc/R", "/etc/ImageMagick-6", "/etc/texmf",
+}
+
+// hostedPlan furnishes an empty root: the system's programs read-only, a generated /etc, and three folders of its own.
+func (l *layout) hosted(spec *Spec) error {
+	h := spec.Hosted
+	l.Root, l.Home, l.Hostname = resident.RootSkeleton, hostedWorkspace, "hardshell"
+	l.add(resident.Mount{Step: resident.StepBind, Source: "/usr", Target: "/usr"})
+	for _, p := range systemPaths {
+		l.add(resident.Mount{Step: resident.StepBind, Source: p, Target: p, Optional: true})
+	}
+	for _, f := range generatedFiles(spec.Policy.Network) {
+		l.add(resident.Mount{Step: resident.StepFile, Target: f.path, Data: f.text})
+	}
+	for _, p := range systemFiles {
+		l.add(resident.Mount{Step: resident.StepBind, Source: p, Target: p, Optional: true})
+	}
+	if spec.Policy.Network == NetworkFull {
+		l.resolver()
+	}
+	for _, p := range []string{"/var/tmp", "/run", "/opt", "/srv", "/root", "/var/lib", "/var/log"} {
+		l.add(resident.Mount{Step: resident.StepDir, Target: p})
+	}
+	for _, p := range h.ReadOnlyBinds {
+		if !clean(p) {
+			return fault.New(fault.Invalid, "read-only bind %q is not a plain absolute path", p)
+		}
+		l.add(resident.Mount{Step: resident.StepBind, Source: p, Target: p})
+	}
+	l.add(resident.Mount{Step: resident.StepProc, Target: "/proc"})
+	l.add(resident.Mount{Step: resident.StepDev, Target: "/dev"})
+	l.add(resident.Mount{Step: resident.StepTmpfs, Target: "/var/tmp", Data: "mode=1777,size=64m"})
+	l.Writable = []string{"/dev", "/proc", "/var/tmp"}
+	for _, b := range [][2]string{{h.Workspace, hostedWorkspace}, {h.Tmp, hostedTmp}, {h.Home, hostedHome}} {
+		if err := l.writable(b[0], b[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type generated struct{ path, text string }
+
+func generatedFiles(network Network) []generated {
+	files := []generated{
+		{"/etc/passwd", fmt.Sprintf("root:x:0:0:root:/root:/usr/sbin/nologin\n%s:x:%d:%d:user:%s:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n", hostedUser, hostedUID, hostedUID, hostedHome)},
+		{"/etc/group", fmt.Sprintf("root:x:0:\n%s:x:%d:\nnogroup:x:65534:\n", hostedUser, hostedUID)},
+		{"/etc/hosts", "127.0.0.1 localhost hardshell\n::1 localhost\n"},
+		{"/etc/hostname", "hardshell\n"},
+		{"/etc/nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n"},
+	}
+	if network == NetworkOff {
+		files = append(files, generated{"/etc/resolv.conf", ""})
+	}
+	return files
+}
+
+// resolver shows the host's list of name servers under its usual name, wherever the host's link leads.
+func (l *layout) resolver() {
+	if real, err := filepath.EvalSymlinks("/etc/resolv.conf"); err == nil {
+		l.add(resident.Mount{Step: resident.StepBind, Source: real, Target: "/etc/resolv.conf"})
+	}
+}
+
+// localPlan shows the host's root read-only, with its sockets and secrets covered.
+func (l *layout) local(spec *Spec) error {
+	l.Root, l.Home = resident.RootHost, spec.Cwd
+	l.add(resident.Mount{Step: resident.StepProc, Target: "/proc"})
+	l.add(resident.Mount{Step: resident.StepDev, Target: "/dev"})
+	for _, p := range []string{"/tmp", "/var/tmp"} {
+		if isPlainFolder(p) {
+			l.add(resident.Mount{Step: resident.StepTmpfs, Target: p, Data: "mode=1777,size=50%"})
+			l.Writable = append(l.Writable, p)
+		}
+	}
+	l.Writable = append(l.Writable, "/dev", "/proc")
+	for _, p := range maskedPaths(l.id) {
+		l.add(resident.Mount{Step: resident.StepMask, Target: p})
+	}
+	roots := spec.Policy.WritableRoots
+	if spec.Policy.Mode == WorkspaceWrite {
+		roots = append([]string{spec.Cwd}, roots...)
+	} else if len(roots) > 0 {
+		return fault.New(fault.Invalid, "writable roots need the mode workspace-write, not %s", spec.Policy.Mode)
+	}
+	for _, r := range roots {
+		real, err := filepath.EvalSymlinks(r)
+		if err != nil {
+			return fault.Wrap(fault.Invalid, err, "the writable folder %s is not to be had", r)
+		}
+		if real == "/" {
+			return fault.New(fault.Invalid, "the whole file system cannot be a writable root")
+		}
+		l.uncover(real)
+		if err := l.writable(real, real); err != nil {
+			return err
+		}
+	}
+	if real, err := filepath.EvalSymlinks(spec.Cwd); err == nil {
+		l.Home = real
+		if spec.Policy.Mode != WorkspaceWrite && (strings.HasPrefix(real+"/", "/tmp/") || strings.HasPrefix(real+"/", "/var/tmp/")) {
+			l.add(resident.Mount{Step: resident.StepBind, Source: real, Target: real}) // the private /tmp would hide where we stand
+		}
+	}
+	return nil
+}
+
+// uncover makes a way to a folder of ours below one that the box's uid may not enter, such as root's home: the closed
+// folder is covered by an empty one, in which only the way is made.
+func (l *layout) uncover(path string) {
+	for i := 1; i < len(path); i++ {
+		if path[i] == '/' && !l.id.mayEnter(path[:i]) {
+			l.add(resident.Mount{Step: resident.StepTmpfs, Target: path[:i], Data: "mode=755,size=64k"})
+			return
+		}
+	}
+}
+
+// writable binds a host folder at target, for the box's uid to write.
+func (l *layout) writable(source, target string) error {
+	if !clean(source) {
+		return fault.New(fault.Invalid, "the folder %q is not a plain absolute path", source)
+	}
+	l.Writable = append(l.Writable, target)
+	m := resident.Mount{Step: resident.StepBind, Source: source, Target: target, Writable: true}
+	if l.id.root {
+		fd, err := l.tree(source)
+		if err != nil {
+			return err
+		}
+		m.Source, m.Tree = "", resident.FirstFree+len(l.trees)
+		l.trees = append(l.trees, fd)
+	}
+	l.add(m)
+	return nil
+}
+
+// tree clones the mount of a folder for a box whose uid may not be able to reach its path. A folder of root's is
+// shown as the box's own; one of the box's uid as it is; any other would need to be run as its owner.
+func (l *layout) tree(source string) (int, error) {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return -1, fault.Wrap(fault.Isolation, err, "the folder %s cannot be shown to a sandbox", source)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		unix.Close(fd)
+		return -1, fault.Wrap(fault.Isolation, err, "the folder %s cannot be shown to a sandbox", source)
+	}
+	attr := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
+	switch int(st.Uid) {
+	case l.id.host:
+	case 0:
+		ns, err := l.spawn.userNamespace(0, l.id.host)
+		if err != nil {
+			unix.Close(fd)
+			return -1, fault.Wrap(fault.Isolation, err, "no user namespace to map the owner of %s", source)
+		}
+		defer unix.Close(ns)
+		attr.Attr_set |= unix.MOUNT_ATTR_IDMAP
+		attr.Userns_fd = uint64(ns)
+	default:
+		unix.Close(fd)
+		return -1, fault.New(fault.Isolation, "the folder %s belongs to uid %d, the sandbox runs as uid %d", source, st.Uid, l.id.host).
+			WithTry("chown it to uid %d, or run hardshell as uid %d", l.id.host, st.Uid)
+	}
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, attr); err != nil {
+		unix.Close(fd)
+		return -1, fault.Wrap(fault.Isolation, err, "the file system of %s refuses to map owners", source).
+			WithTry("use a folder on ext4, xfs, btrfs or tmpfs, or chown it to uid %d", l.id.host)
+	}
+	return fd, nil
+}
+
+// clean says whether a path is absolute and has no surprises.
+func clean(p string) bool { return filepath.IsAbs(p) && filepath.Clean(p) == p && p != "/" }
+
+func isPlainFolder(p string) bool {
+	st, err := os.Lstat(p)
+	return err == nil && st.IsDir()
+}

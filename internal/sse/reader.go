@@ -80,9 +80,9 @@ func (r *Reader) Next() (Event, error) {
 
 // event is the frame that has been gathered.
 func (r *Reader) event() Event {
-	data := r.buf[r.from:r.to:r.to]
-	if r.lines > 1 {
-		data = r.data
+	data := r.data
+	if r.lines == 1 {
+		data = r.buf[r.from:r.to:r.to]
 	}
 	r.lines = 0
 	return Event{Name: r.name, ID: r.id, Data: data}

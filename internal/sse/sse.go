@@ -6,6 +6,8 @@
 // error and never a silent cut.
 package sse
 
+import "bytes"
+
 // AppendFrame appends one frame to b. Data that holds line ends becomes several data lines, so that a reader gets
 // it back whole (CR and CRLF inside data come back as LF). An empty name writes no event line.
 func AppendFrame(b []byte, name string, data []byte) []byte {
@@ -13,6 +15,11 @@ func AppendFrame(b []byte, name string, data []byte) []byte {
 		b = append(b, "event: "...)
 		b = append(b, name...)
 		b = append(b, '\n')
+	}
+	if bytes.IndexByte(data, '\n') < 0 && bytes.IndexByte(data, '\r') < 0 { // JSON as we write it
+		b = append(b, "data: "...)
+		b = append(b, data...)
+		return append(b, "\n\n"...)
 	}
 	return append(appendLines(b, "data: ", data), '\n')
 }

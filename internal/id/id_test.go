@@ -1,0 +1,69 @@
+package id
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestNew(t *testing.T) {
+	seen := map[string]bool{}
+	for range 10000 {
+		s := New(Response)
+		if !Valid(Response, s) || seen[s] || len(s) != len("resp_")+26 {
+			t.Fatalf("%q", s)
+		}
+		seen[s] = true
+	}
+}
+
+func TestIDsSortByAge(t *testing.T) {
+	at := time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
+	var ids []string
+	for i := range 200 {
+		ids = append(ids, At(Message, at.Add(time.Duration(i*i)*time.Hour)))
+	}
+	if !slices.IsSorted(ids) {
+		t.Error("ids do not sort by age")
+	}
+	a, b := At(Message, at), At(Message, at.Add(time.Microsecond))
+	if a[:13] != b[:13] || a == b { // prefix, underscore and the whole characters of the 48 bits
+		t.Errorf("%q and %q of one millisecond", a, b)
+	}
+}
+
+func TestValid(t *testing.T) {
+	good := New(Call)
+	body := strings.TrimPrefix(good, "call_")
+	for s, want := range map[string]bool{
+		good:                              true,
+		"call_" + strings.Repeat("0", 26): true,
+		"":                                false,
+		"call_":                           false,
+		"call":                            false,
+		"msg_" + body:                     false,
+		"call-" + body:                    false,
+		"call_" + body[1:]:                false,
+		"call_" + body + "0":              false,
+		"call_" + strings.ToUpper(body[:25]) + "U": false,
+		"call_../../../../../../../../":            false,
+		"call_" + body[:25] + "\x00":               false,
+		"call_" + body[:24] + "é":                  false,
+		"call_call_" + body[5:]:                    false,
+	} {
+		if Valid(Call, s) != want {
+			t.Errorf("Valid(%q) = %v", s, !want)
+		}
+	}
+}
+
+func FuzzValid(f *testing.F) {
+	f.Add(New(File))
+	f.Add("file_x\n")
+	f.Fuzz(func(t *testing.T, s string) {
+		if Valid(File, s) && (len(s) != 31 || strings.ContainsAny(s, "/\\.\x00 ") || s != strings.ToLower(s)) {
+			t.Errorf("%q is taken as an id", s)
+		}
+	})
+}

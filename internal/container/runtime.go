@@ -39,6 +39,11 @@ type Reclaimer interface {
 	Reclaim(ctx context.Context, spec Spec) error
 }
 
+// A Bounded runtime cannot keep more than so many containers at once; their slots are below that number.
+type Bounded interface {
+	MaxContainers() int
+}
+
 // A Box runs the commands of one container. What a command leaves behind lives on until the box ends.
 type Box interface {
 	// Start runs a command, at most once per key and index: a second start under the same pair never runs it again.

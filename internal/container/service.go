@@ -66,6 +66,10 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	s.slots.count = maxSlots
+	if bounded, ok := s.runtime.(Bounded); ok {
+		s.slots.count = max(1, min(maxSlots, bounded.MaxContainers()))
+	}
 	var undo cleanup.Stack
 	defer undo.Run()
 	dir, err := filepath.Abs(o.Dir)

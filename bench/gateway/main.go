@@ -17,6 +17,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -28,6 +29,7 @@ type settings struct {
 	lagStreams int
 	lagRate    int
 	lagTime    time.Duration
+	only       string
 	binary     string
 	dir        string
 }
@@ -41,6 +43,7 @@ func main() {
 	flag.IntVar(&s.lagStreams, "lag-streams", 250, "streams at once in the paced part; 0 leaves it out")
 	flag.IntVar(&s.lagRate, "lag-rate", 200, "events a second and stream in the paced part")
 	flag.DurationVar(&s.lagTime, "lag-time", 4*time.Second, "length of the paced part, a target")
+	flag.StringVar(&s.only, "only", "", "visit this target alone, without ratios: for a profiler")
 	flag.StringVar(&s.binary, "binary", "", "the hardshell to measure; built from this tree when empty")
 	child := flag.String("child", "", "internal: be the mock or the floor")
 	upstream := flag.String("upstream", "", "internal: where the floor leads")
@@ -102,6 +105,7 @@ func measure(ctx context.Context, s settings) (*report, error) {
 		{name: "store:false", url: ours + "/v1/responses", dialect: responsesDialect, key: key},
 		{name: "store:true", url: ours + "/v1/responses", dialect: responsesDialect, key: key, store: true},
 	}
+	targets = slices.DeleteFunc(targets, func(t *target) bool { return s.only != "" && t.name != s.only })
 	r := &report{Bench: "gateway", CPUs: runtime.NumCPU(), Rounds: s.rounds, Targets: map[string]*figures{}}
 	for _, t := range targets {
 		r.names = append(r.names, t.name)

@@ -25,8 +25,26 @@ func waitForEOF(b []byte) {
 
 // processes are what this program started. They stay in its process group and end with it.
 type processes struct {
-	all []*exec.Cmd
-	in  []io.Closer
+	all []process
+}
+
+type process struct {
+	*exec.Cmd
+	in    io.Closer     // nil = ended by a signal alone
+	ended chan struct{} // closed when it is gone
+}
+
+func (p *processes) start(cmd *exec.Cmd, in io.Closer) (ended chan struct{}, err error) {
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
+	}
+	ended = make(chan struct{})
+	go func() {
+		cmd.Wait() // how it ended shows in its log
+		close(ended)
+	}()
+	p.all = append(p.all, process{cmd, in, ended})
+	return ended, nil
 }
 
 // child starts this program again as the mock or the floor and returns its URL.
@@ -41,14 +59,13 @@ func (p *processes) child(ctx context.Context, kind string, args ...string) (str
 	if err != nil {
 		return "", err
 	}
-	out, err := cmd.StdoutPipe()
+	out, said := io.Pipe()
+	cmd.Stdout = said
+	ended, err := p.start(cmd, in)
 	if err != nil {
 		return "", err
 	}
-	if err := cmd.Start(); err != nil {
-		return "", fmt.Errorf("start the %s: %w", kind, err)
-	}
-	p.all, p.in = append(p.all, cmd), append(p.in, in)
+	go func() { <-ended; said.Close() }()
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		return "", fmt.Errorf("read the address of the %s: %w", kind, err)
@@ -89,10 +106,10 @@ func (p *processes) hardshell(ctx context.Context, s settings, mock string) (url
 	cmd.Stderr = log
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 15 * time.Second
-	if err := cmd.Start(); err != nil {
-		return "", "", fmt.Errorf("start hardshell: %w", err)
+	ended, err := p.start(cmd, nil)
+	if err != nil {
+		return "", "", err
 	}
-	p.all = append(p.all, cmd)
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		var address struct {
 			URL string `json:"url"`
@@ -102,7 +119,13 @@ func (p *processes) hardshell(ctx context.Context, s settings, mock string) (url
 			secret, err := os.ReadFile(filepath.Join(data, "admin.key"))
 			return address.URL, strings.TrimSpace(string(secret)), err
 		}
-		if time.Now().After(deadline) {
+		gone := false
+		select {
+		case <-ended:
+			gone = true
+		default:
+		}
+		if gone || time.Now().After(deadline) {
 			said, _ := os.ReadFile(log.Name())
 			return "", "", errors.New("hardshell did not come up:\n" + string(said))
 		}
@@ -111,11 +134,13 @@ func (p *processes) hardshell(ctx context.Context, s settings, mock string) (url
 
 // stop ends every process and waits for it.
 func (p *processes) stop() {
-	for _, in := range p.in {
-		in.Close()
+	for _, c := range p.all {
+		if c.in != nil {
+			c.in.Close()
+		}
+		c.Process.Signal(syscall.SIGTERM) // fails for one that is gone
 	}
-	for i := len(p.all) - 1; i >= 0; i-- {
-		p.all[i].Process.Signal(syscall.SIGTERM)
-		p.all[i].Wait()
+	for _, c := range p.all {
+		<-c.ended
 	}
 }

@@ -78,8 +78,11 @@ func (r *report) finish() {
 		f.EventsPerSec, f.RequestsPerSec = median(f.events), median(f.requests)
 		f.StreamsPerSec = f.EventsPerSec / chunks
 	}
-	direct, floor := r.Targets["direct"], r.Targets["floor"]
 	r.Ratios = map[string]ratios{}
+	direct, floor := r.Targets["direct"], r.Targets["floor"]
+	if direct == nil || floor == nil {
+		return
+	}
 	for _, name := range r.names[2:] {
 		f := r.Targets[name]
 		r.Ratios[name] = ratios{
@@ -102,10 +105,15 @@ func (r *report) print(w io.Writer) {
 			fmt.Fprintf(w, "%-12s %s\n", "", f.Fault)
 		}
 	}
-	fmt.Fprintln(w, "\nagainst the floor (added = over a direct call)")
-	fmt.Fprintf(w, "%-12s %12s %12s %10s %10s %10s\n", "", "added whole", "added stream", "first", "events/s", "req/s")
-	for _, name := range r.names[2:] {
-		x := r.Ratios[name]
+	if len(r.Ratios) > 0 {
+		fmt.Fprintln(w, "\nagainst the floor (added = over a direct call)")
+		fmt.Fprintf(w, "%-12s %12s %12s %10s %10s %10s\n", "", "added whole", "added stream", "first", "events/s", "req/s")
+	}
+	for _, name := range r.names {
+		x, ok := r.Ratios[name]
+		if !ok {
+			continue
+		}
 		fmt.Fprintf(w, "%-12s %11.2fx %11.2fx %9.2fx %9.2fx %9.2fx\n", name, x.AddedWhole, x.AddedStream, x.First, x.Events, x.Requests)
 	}
 	for i, name := range r.names {

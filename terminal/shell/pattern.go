@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -55,12 +56,72 @@ func letter(s string) (rune, int) {
 	return unicode.ToLower(unicode.ToUpper(r)), width
 }
 
-// matchAny says whether one of the patterns fits the name.
-func matchAny(patterns []string, name string) bool {
-	for _, p := range patterns {
-		if Match(p, name) {
+// patterns is a list of patterns made ready to be asked about many names: most are a plain name or a name with stars at
+// its ends, and an environment is filtered for every command.
+type patterns struct {
+	exact    map[string]bool // folded names
+	contains []string        // folded; "*X*"
+	others   []string        // as written
+}
+
+func compile(list []string) patterns {
+	p := patterns{exact: make(map[string]bool, len(list))}
+	for _, one := range list {
+		folded, ascii := fold(one)
+		inner, _ := strings.CutPrefix(folded, "*")
+		inner, _ = strings.CutSuffix(inner, "*")
+		switch {
+		case !ascii || strings.ContainsAny(inner, "*?"):
+			p.others = append(p.others, one)
+		case inner == folded:
+			p.exact[folded] = true
+		case len(folded) == len(inner)+2:
+			p.contains = append(p.contains, inner)
+		default:
+			p.others = append(p.others, one)
+		}
+	}
+	return p
+}
+
+// match says whether one of the patterns fits the name, as [Match] would.
+func (p patterns) match(name string) bool {
+	folded, ascii := fold(name)
+	if ascii {
+		if p.exact[folded] {
+			return true
+		}
+		for _, inner := range p.contains {
+			if strings.Contains(folded, inner) {
+				return true
+			}
+		}
+	} else {
+		for one := range p.exact {
+			if Match(one, name) {
+				return true
+			}
+		}
+		for _, inner := range p.contains {
+			if Match("*"+inner+"*", name) {
+				return true
+			}
+		}
+	}
+	for _, one := range p.others {
+		if Match(one, name) {
 			return true
 		}
 	}
 	return false
+}
+
+// fold takes the case off a string of ASCII. Others are left to Match.
+func fold(s string) (folded string, ascii bool) {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return s, false
+		}
+	}
+	return strings.ToUpper(s), true // most names are: no copy
 }

@@ -118,47 +118,43 @@ func (p Policy) Apply(environ []string) []string {
 }
 
 func (p Policy) apply(environ []string, goos string) variables {
-	env := newVariables(goos)
+	env := newVariables(goos, len(environ))
+	allow := compile(p.Allow)
 	for _, entry := range environ {
 		name, value, ok := strings.Cut(entry, "=")
-		if ok && name != "" && strings.IndexByte(entry, 0) < 0 && p.inherits(name, value, goos) {
+		if ok && name != "" && strings.IndexByte(entry, 0) < 0 && !StartupHook(name) && !isFunction(name, value) &&
+			(p.inherits(name, goos) || allow.match(name)) {
 			env.set(name, value)
 		}
 	}
 	if !p.IgnoreDefaultExcludes {
-		env.drop(func(name string) bool { return matchAny(defaultExcludes, name) && !p.spelledOut(name, goos) })
+		secret := compile(defaultExcludes)
+		env.drop(func(name string) bool { return secret.match(name) && !named(p.Allow, name, goos) })
 	}
 	if len(p.Exclude) > 0 {
-		env.drop(func(name string) bool { return matchAny(p.Exclude, name) })
+		out := compile(p.Exclude)
+		env.drop(out.match)
 	}
 	for name, value := range p.Set {
 		env.set(name, value)
 	}
 	if len(p.IncludeOnly) > 0 {
-		env.drop(func(name string) bool { return !matchAny(p.IncludeOnly, name) })
+		only := compile(p.IncludeOnly)
+		env.drop(func(name string) bool { return !only.match(name) })
 	}
 	return env
 }
 
-// inherits is the first step: does the policy start from this variable?
-func (p Policy) inherits(name, value, goos string) bool {
-	if StartupHook(name) || isFunction(name, value) {
-		return false
-	}
+// inherits is the first step, Allow apart: does the policy start from this name?
+func (p Policy) inherits(name, goos string) bool {
 	switch p.Inherit {
 	case InheritAll:
 		return true
 	case InheritNone:
-	default:
-		if named(coreNames, name, goos) || goos == "windows" && named(windowsCoreNames, name, goos) {
-			return true
-		}
+		return false
 	}
-	return matchAny(p.Allow, name)
+	return named(coreNames, name, goos) || goos == "windows" && named(windowsCoreNames, name, goos)
 }
-
-// spelledOut says whether Allow names the variable in full: then somebody has decided, whatever it looks like.
-func (p Policy) spelledOut(name, goos string) bool { return named(p.Allow, name, goos) }
 
 // named says whether name is one of names; Windows does not tell their case.
 func named(names []string, name, goos string) bool {

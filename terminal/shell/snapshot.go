@@ -47,7 +47,7 @@ func (s Snapshot) LogValue() slog.Value { return slog.StringValue(s.String()) }
 // put there for this session lives in it: folders that stood before everything the login knows stay in front, other
 // folders that it does not know go to the end.
 func (s Snapshot) Over(environ []string) []string {
-	env := newVariables(runtime.GOOS)
+	env := newVariables(runtime.GOOS, len(environ)+len(s.vars))
 	for _, entry := range slices.Concat(environ, s.vars) {
 		name, value, ok := strings.Cut(entry, "=")
 		if !ok || name == "" {

@@ -13,8 +13,8 @@ type variables struct {
 
 type variable struct{ name, value string }
 
-func newVariables(goos string) variables {
-	return variables{fold: goos == "windows", values: map[string]variable{}}
+func newVariables(goos string, size int) variables {
+	return variables{fold: goos == "windows", values: make(map[string]variable, size)}
 }
 
 func (v variables) key(name string) string {
@@ -73,14 +73,12 @@ func UnifiedExec() map[string]string {
 // at once, with a sentence where the program lets us say one.
 func NoTerminal() map[string]string {
 	return map[string]string{
-		"GIT_EDITOR": refuse("no terminal, so git cannot open an editor. Give the text: git commit -m TEXT or -F FILE, " +
-			"git tag -m TEXT. Keep what is there: --no-edit, or GIT_EDITOR=true git rebase --continue."),
-		"GIT_SEQUENCE_EDITOR": refuse("no terminal, so git cannot open the rebase list. Set GIT_SEQUENCE_EDITOR to a " +
-			"command that edits it (such as sed -i), or to true to keep it."),
-		"VISUAL":     refuse(noEditor),
-		"EDITOR":     refuse(noEditor),
-		"SVN_EDITOR": refuse(noEditor),
-		"HGEDITOR":   refuse(noEditor),
+		"GIT_EDITOR":          noGitEditor,
+		"GIT_SEQUENCE_EDITOR": noRebaseList,
+		"VISUAL":              noEditor,
+		"EDITOR":              noEditor,
+		"SVN_EDITOR":          noEditor,
+		"HGEDITOR":            noEditor,
 
 		"GIT_TERMINAL_PROMPT": "0",
 		"GIT_ASKPASS":         "", // set and empty: neither core.askPass nor a desktop's window is asked
@@ -96,12 +94,16 @@ func NoTerminal() map[string]string {
 	}
 }
 
-const noEditor = "no terminal, so no editor can open. Write the file itself (for crontab: crontab FILE), or set EDITOR " +
-	"to a command that edits it."
+// The editors. Each is a whole sh call rather than shell words: programs that split it at blanks instead of asking a
+// shell then fail as well, where a bare "echo …" would pass for an edit. No sentence holds a single quote.
+const (
+	refuse    = `sh -c 'echo "hardshell: no terminal, so `
+	refuseEnd = `" >&2; exit 1' editor`
 
-// refuse is an editor that says a sentence and fails. It is a whole sh call rather than shell words: programs that
-// split it at blanks instead of asking a shell then fail as well, where a bare "echo …" would pass for an edit.
-// The sentence must not hold a single quote.
-func refuse(sentence string) string {
-	return `sh -c 'echo "hardshell: ` + sentence + `" >&2; exit 1' editor`
-}
+	noGitEditor = refuse + `git cannot open an editor. Give the text: git commit -m TEXT or -F FILE, git tag -m TEXT. ` +
+		`Keep what is there: --no-edit, or GIT_EDITOR=true git rebase --continue.` + refuseEnd
+	noRebaseList = refuse + `git cannot open the rebase list. Set GIT_SEQUENCE_EDITOR to a command that edits it ` +
+		`(such as sed -i), or to true to keep it.` + refuseEnd
+	noEditor = refuse + `no editor can open. Write the file itself (for crontab: crontab FILE), or set EDITOR to a ` +
+		`command that edits it.` + refuseEnd
+)

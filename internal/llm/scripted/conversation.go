@@ -28,6 +28,7 @@ type result struct {
 	command        string
 	stdout, stderr string
 	ending         string // such as "exit 1"; empty: not told
+	note           string // what else the answer says
 	failed         bool
 }
 
@@ -71,11 +72,14 @@ func read(items []openai.Item) conversation {
 	return c
 }
 
+// fileMark begins the text that the agent puts in a file's place. A file's lines are data: none of them is a command.
+const fileMark = "[file "
+
 // userText joins a message's texts as lines of their own: a marker at the start of a part stays at a line's start.
 func userText(content openai.Content) string {
 	var texts []string
 	for _, p := range content {
-		if p.Text != "" {
+		if p.Text != "" && !strings.HasPrefix(p.Text, fileMark) {
 			texts = append(texts, p.Text)
 		}
 	}
@@ -96,8 +100,8 @@ func parseResults(output string) []result {
 			Error    any     `json:"error"`
 			ExitCode *int    `json:"exit_code"`
 			TimedOut any     `json:"timed_out"`
-			Signal   any     `json:"signal"`
 			Reason   any     `json:"reason"`
+			Note     any     `json:"note"`
 		}
 		if err := dec.Decode(&o); err != nil {
 			if dec.More() || len(results) == 0 {
@@ -120,6 +124,9 @@ func parseResults(output string) []result {
 		}
 		if s, ok := o.Reason.(string); ok && s != "" {
 			r.ending = strings.TrimPrefix(r.ending+", "+s, ", ")
+		}
+		if s, ok := o.Note.(string); ok {
+			r.note = s
 		}
 		results = append(results, r)
 	}

@@ -88,6 +88,7 @@ func quote(calls []made, skipped []string) string {
 			if r.ending != "" {
 				fmt.Fprintf(&b, "[%s]\n", r.ending)
 			}
+			quoteStream(&b, "note: ", r.note)
 		}
 	}
 	for _, s := range skipped {

@@ -128,6 +128,7 @@ func TestResults(t *testing.T) {
 		{"an error", `{"error":"the sandbox could not start"}`, true, []string{"stderr: the sandbox could not start"}},
 		{"an error object", `{"error":{"message":"x"},"exit_code":2}`, true, []string{"[exit 2]"}},
 		{"a reason", `{"stdout":"","stderr":"","exit_code":137,"reason":"memory_limit"}`, true, []string{"[exit 137, memory_limit]"}},
+		{"a note", `{"stdout":"","stderr":"","exit_code":137,"note":"Killed: the memory limit was reached."}`, true, []string{"[exit 137]\nnote: Killed: the memory limit"}},
 		{"a client's own form", `{"output":"hi","exit_code":1}`, true, []string{"hi\n[exit 1]"}},
 		{"plain text", "hello\nworld", false, []string{"hello\nworld"}},
 		{"plain text with a code", "Exit code: 1\nOutput: x", true, []string{"Exit code: 1", "[exit 1]"}},
@@ -153,6 +154,15 @@ func TestResults(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestAFilesLinesAreNoCommands(t *testing.T) {
+	text := func(s string) openai.Part { return openai.Part{Type: "input_text", Text: s} }
+	c := read([]openai.Item{openai.NewItem(openai.Message{Type: openai.TypeMessage, Role: "user", Content: openai.Content{
+		text("[file prices.txt, 20 bytes]\n$ 5\n? what\n[end of file prices.txt]"), text("look"), text("$ ls")}})})
+	if diff := cmp.Diff([]step{{commands: []string{"ls"}}}, plan(c.user), cmp.AllowUnexported(step{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -4,19 +4,25 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/hardshell-dev/hardshell/internal/gateway"
+	"github.com/hardshell-dev/hardshell/internal/response"
 	"github.com/hardshell-dev/hardshell/internal/sse"
+	wire "github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
 
 const (
-	// firstByte is how long headers wait for the first events, which usually are ready at once and then share
+	// firstByte is how long the headers wait for the first events, which usually are ready at once and then share
 	// their packet. After it they go alone, with a comment.
 	firstByte = 5 * time.Millisecond
-	// batchBytes is where a batch of ready frames is cut. Some readers lose a frame that a network chunk splits, so a
-	// write stays below 16 KiB unless one frame alone is larger.
+	// linger is how soon after a packet another one may follow. Events of a burst share one, which costs each reader
+	// less than waking up for every token; an event that comes alone is never held.
+	linger = time.Millisecond
+	// batchBytes is where a packet is cut. Some readers lose a frame that a network chunk splits, so a write stays below
+	// 16 KiB unless one frame alone is larger.
 	batchBytes = 15 << 10
 )
 
@@ -34,7 +40,7 @@ func (d *Door) stream(w http.ResponseWriter, r *http.Request, events Stream) err
 	for {
 		frames, err := events.Next(r.Context())
 		if errors.Is(err, io.EOF) {
-			return out.write(func(b []byte) []byte { return append(b, "data: [DONE]\n\n"...) })
+			return out.finish("data: [DONE]\n\n")
 		}
 		if err != nil {
 			if r.Context().Err() != nil {
@@ -43,19 +49,8 @@ func (d *Door) stream(w http.ResponseWriter, r *http.Request, events Stream) err
 			gateway.NoRetry(w) // where no byte was sent yet this becomes an answer, and a command may have run
 			return err
 		}
-		for len(frames) > 0 {
-			n := 0
-			err := out.write(func(b []byte) []byte {
-				for n < len(frames) && (n == 0 || len(b)+len(frames[n].Data)+64 < batchBytes) {
-					b = sse.AppendFrame(b, frames[n].Type, frames[n].Data)
-					n++
-				}
-				return b
-			})
-			if err != nil {
-				return err
-			}
-			frames = frames[n:]
+		if err := out.write(frames); err != nil {
+			return err
 		}
 	}
 }
@@ -66,8 +61,8 @@ var (
 	noBuffer   = []string{"no"}
 )
 
-// eventWriter writes batches and, in silence, keepalive comments. Its timer runs beside the stream's own goroutine;
-// the lock keeps a comment from landing inside a frame, and after end from landing anywhere.
+// eventWriter gathers frames into packets and, in silence, sends keepalive comments. Its timer runs beside the
+// stream's own goroutine; the lock keeps a comment from landing inside a frame, and after end from landing anywhere.
 type eventWriter struct {
 	w     http.ResponseWriter
 	rc    *http.ResponseController
@@ -75,8 +70,9 @@ type eventWriter struct {
 
 	mu    sync.Mutex
 	timer *time.Timer
-	last  time.Time // of the last write; zero before the first
-	buf   []byte
+	due   time.Time // when the timer fires
+	last  time.Time // of the last packet; zero before the first
+	buf   []byte    // frames that wait for their packet
 	err   error
 	ended bool
 }
@@ -84,7 +80,9 @@ type eventWriter struct {
 func (e *eventWriter) begin() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.timer = time.AfterFunc(min(firstByte, e.every), e.tick)
+	first := min(firstByte, e.every)
+	e.due = time.Now().Add(first)
+	e.timer = time.AfterFunc(first, e.tick)
 }
 
 func (e *eventWriter) end() {
@@ -94,7 +92,8 @@ func (e *eventWriter) end() {
 	e.timer.Stop()
 }
 
-// tick sends a comment if nothing was sent for a whole interval, and comes back when the next one may be due.
+// tick sends what waits, or a comment if nothing was sent for a whole interval, and comes back when the next one may
+// be due.
 func (e *eventWriter) tick() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -102,26 +101,69 @@ func (e *eventWriter) tick() {
 		return
 	}
 	now := time.Now()
-	if e.last.IsZero() || now.Sub(e.last) >= e.every {
-		e.buf = sse.AppendComment(e.buf[:0], "keepalive")
-		e.send(now)
+	if len(e.buf) == 0 && (e.last.IsZero() || now.Sub(e.last) >= e.every) {
+		e.buf = sse.AppendComment(e.buf, "keepalive")
 	}
-	e.timer.Reset(e.every - now.Sub(e.last))
+	e.send(now)
+	e.arm(now, e.last.Add(e.every))
 }
 
-// write sends what fill appends, as one write and one flush.
-func (e *eventWriter) write(fill func([]byte) []byte) error {
+// arm makes the timer fire at t. A timer that fires earlier is left alone: tick finds nothing to do and comes again.
+func (e *eventWriter) arm(now, t time.Time) {
+	if e.due.After(now) && !e.due.After(t) {
+		return
+	}
+	e.due = t
+	e.timer.Reset(t.Sub(now))
+}
+
+// write puts frames into packets. What it leaves waiting, the timer sends.
+func (e *eventWriter) write(frames []response.Frame) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.err != nil {
-		return e.err
+	now := time.Now()
+	for _, f := range frames {
+		if len(e.buf) > 0 && len(e.buf)+len(f.Type)+len(f.Data)+16 > batchBytes {
+			e.send(now)
+		}
+		if e.err != nil {
+			return e.err
+		}
+		e.buf = sse.AppendFrame(e.buf, f.Type, f.Data)
 	}
-	e.buf = fill(e.buf[:0])
+	switch {
+	case e.last.IsZero() && !slices.ContainsFunc(frames, carriesNews):
+		e.arm(now, now.Add(linger)) // the opening words; the first real event takes them along
+	case now.Sub(e.last) >= linger:
+		e.send(now)
+	default:
+		e.arm(now, e.last.Add(linger))
+	}
+	return e.err
+}
+
+// carriesNews says whether somebody may wait for the frame: all but those that say that a response has begun.
+func carriesNews(f response.Frame) bool {
+	return f.Type != wire.EventCreated && f.Type != wire.EventInProgress && f.Type != wire.EventQueued
+}
+
+// finish sends everything that waits, and the end mark.
+func (e *eventWriter) finish(mark string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.buf)+len(mark) > batchBytes+1<<10 {
+		e.send(time.Now())
+	}
+	e.buf = append(e.buf, mark...)
 	e.send(time.Now())
 	return e.err
 }
 
+// send writes and flushes what waits, as one packet.
 func (e *eventWriter) send(now time.Time) {
+	if e.err != nil || len(e.buf) == 0 {
+		return
+	}
 	e.last = now
 	if _, e.err = e.w.Write(e.buf); e.err == nil {
 		e.err = e.rc.Flush()
@@ -129,4 +171,5 @@ func (e *eventWriter) send(now time.Time) {
 	if e.err != nil {
 		e.err = errors.Join(errClientGone, e.err)
 	}
+	e.buf = e.buf[:0]
 }

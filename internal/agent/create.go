@@ -30,7 +30,7 @@ type plan struct {
 	parallel  bool
 }
 
-// plan checks a request in full. It changes nothing.
+// plan checks a request in full. It changes nothing, but for what reserve says.
 func (a *Agent) plan(ctx context.Context, p tenant.Principal, req *openai.CreateRequest) (*plan, error) {
 	if err := checkFields(req); err != nil {
 		return nil, err
@@ -66,16 +66,22 @@ func (a *Agent) plan(ctx context.Context, p tenant.Principal, req *openai.Create
 	if out.input, out.files, err = takeFiles(out.input, out.shell != nil); err != nil {
 		return nil, err
 	}
+	first, err := out.ask(true, false, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := llm.Check(route.Provider, first); err != nil {
+		return nil, err
+	}
+	if out.place, err = a.reserve(ctx, p.Org, out.place); err != nil {
+		return nil, err
+	}
 	out.template = template(req, echoText(req.Text))
 	out.template.ContainerID = out.place.id
 	if out.template.Model == "" {
 		out.template.Model = route.ProviderName + "/" + route.Model
 	}
-	first, err := out.ask(true, false, nil)
-	if err != nil {
-		return nil, err
-	}
-	return out, llm.Check(route.Provider, first)
+	return out, nil
 }
 
 // readTools parts the client's functions from our shell and decides where that one runs.

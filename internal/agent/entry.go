@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/hardshell-dev/hardshell/internal/container"
@@ -24,6 +25,23 @@ const (
 	reasonInterrupted = "interrupted"
 )
 
+// shellOutput is a shell_call_output with the keys of ours that clients may read and need not.
+type shellOutput struct {
+	openai.ShellCallOutput
+	Environment  *openai.ItemEnvironment `json:"environment,omitempty"`          // where it ran, as in its call
+	FilesMore    int                     `json:"output_files_more,omitempty"`    // changed files beyond output_files
+	FilesPartial bool                    `json:"output_files_partial,omitempty"` // output_files may miss some
+}
+
+// ended is how a command ended.
+type ended struct {
+	entry   openai.ShellOutput
+	files   []openai.OutputFile // that it made or changed
+	more    int                 // changed files beyond them
+	partial bool                // there may be others
+	whole   bool                // it came to an end of its own or to its time limit
+}
+
 // entryOf is a command's result as an output entry.
 func entryOf(r container.Result) openai.ShellOutput {
 	e := openai.ShellOutput{Stdout: r.Stdout.Text, Stderr: r.Stderr.Text, Outcome: openai.Exit(r.ExitCode),
@@ -38,6 +56,9 @@ func entryOf(r container.Result) openai.ShellOutput {
 		e.Receipt.Reason = reasonCancelled
 	case r.OutOfMemory:
 		e.Receipt.Reason = reasonMemory
+	case r.Error != "":
+		e.Receipt.Reason = reasonNotStarted
+		e.Stderr = joinLines(e.Stderr, "shell: "+r.Error)
 	}
 	return e
 }
@@ -53,19 +74,30 @@ func notStarted(ctx context.Context, err error) openai.ShellOutput {
 	return e
 }
 
-// interrupted is the entry of a command that was started and whose end was not seen. It has what was heard of it.
-func interrupted(ctx context.Context, err error, heard tail) openai.ShellOutput {
-	e := openai.ShellOutput{Stdout: string(heard.stdout), Stderr: string(heard.stderr), Outcome: openai.Exit(exitKilled),
-		Receipt: &openai.Receipt{Reason: reasonInterrupted, StdoutBytes: heard.stdoutBytes, StderrBytes: heard.stderrBytes}}
+// interrupted is the entry of a command that was started and whose end was not seen. It has what is known of it, and
+// what was heard where its spool is gone.
+func interrupted(ctx context.Context, err error, r container.Result, heard tail) openai.ShellOutput {
+	e := entryOf(r)
+	e.Outcome = openai.Exit(exitKilled)
+	e.Receipt.Reason = reasonInterrupted
+	if r.Stdout.Bytes+r.Stderr.Bytes == 0 {
+		e.Stdout, e.Receipt.StdoutBytes = string(heard.stdout), heard.stdoutBytes
+		e.Stderr, e.Receipt.StderrBytes = string(heard.stderr), heard.stderrBytes
+	}
 	if ctx.Err() != nil {
 		e.Receipt.Reason = reasonCancelled
 		return e
 	}
-	if e.Stderr != "" {
-		e.Stderr += "\n"
-	}
-	e.Stderr += "shell: " + public(err)
+	e.Stderr = joinLines(e.Stderr, "shell: "+public(err))
 	return e
+}
+
+// joinLines adds a line to what may already be there.
+func joinLines(text, line string) string {
+	if text == "" {
+		return line
+	}
+	return strings.TrimSuffix(text, "\n") + "\n" + line
 }
 
 // tail is the last of what a command was heard to print, for the case that its spool is lost with its container.

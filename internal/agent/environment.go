@@ -13,9 +13,25 @@ import (
 // place is where a request's shell calls run, as far as it is known before the first of them.
 type place struct {
 	id       string               // the container; empty until one is made for the first call
+	used     bool                 // it was there before this request
 	memory   string               // its memory limit as it was asked for
 	spec     container.CreateSpec // of the container to make
 	replaced bool                 // the chain's own container is gone: the model is told
+	param    string               // the request's environment
+}
+
+// reserve makes the container's row now if the request asks for settings that a limit of the operator's may refuse:
+// that is the request's fault and its answer, not a failed call for the model. Otherwise the row waits for a call.
+func (a *Agent) reserve(ctx context.Context, org string, p place) (place, error) {
+	if p.id != "" || p.spec.MemoryLimit == "" && p.spec.IdleTTL == 0 {
+		return p, nil
+	}
+	c, err := a.containers.Create(ctx, org, p.spec)
+	if err != nil {
+		return p, under(p.param, err)
+	}
+	p.id = c.ID
+	return p, nil
 }
 
 // Where calls of the shell tool may be asked to run.
@@ -62,7 +78,12 @@ func (a *Agent) autoPlace(ctx context.Context, org string, env *openai.Environme
 	if err != nil {
 		return place{}, under(param, err)
 	}
-	p := place{spec: spec, memory: spec.MemoryLimit}
+	if spec.MemoryLimit != "" {
+		if _, err := container.ParseMemory(spec.MemoryLimit); err != nil {
+			return place{}, under(param, err)
+		}
+	}
+	p := place{spec: spec, memory: spec.MemoryLimit, param: param}
 	if chained == "" {
 		return p, nil
 	}
@@ -75,11 +96,21 @@ func (a *Agent) autoPlace(ctx context.Context, org string, env *openai.Environme
 	if err != nil {
 		return place{}, err
 	}
-	if spec.MemoryLimit != "" && !strings.EqualFold(spec.MemoryLimit, c.MemoryLimit) {
+	if !sameMemory(spec.MemoryLimit, c.MemoryLimit) {
 		return place{}, rejected(param+".memory_limit", "The container of this conversation has the memory limit %q, which can't be changed.",
 			c.MemoryLimit).WithTry("leaving memory_limit out, or a new conversation")
 	}
-	return place{id: c.ID, memory: c.MemoryLimit}, nil
+	return place{id: c.ID, used: true, memory: c.MemoryLimit}, nil
+}
+
+// sameMemory says whether a limit that is asked for, if any, is the one that a container has.
+func sameMemory(asked, has string) bool {
+	if asked == "" {
+		return true
+	}
+	a, errA := container.ParseMemory(asked)
+	h, errH := container.ParseMemory(has)
+	return errA == nil && errH == nil && a == h
 }
 
 func (a *Agent) referencedPlace(ctx context.Context, org string, env *openai.Environment, param string) (place, error) {
@@ -97,7 +128,7 @@ func (a *Agent) referencedPlace(ctx context.Context, org string, env *openai.Env
 		}
 		return place{}, err
 	}
-	return place{id: c.ID, memory: c.MemoryLimit}, nil
+	return place{id: c.ID, used: true, memory: c.MemoryLimit}, nil
 }
 
 // rejected is the refusal of an environment that is well-formed and can't be had.
@@ -109,7 +140,7 @@ func rejected(param, format string, args ...any) *fault.Error {
 func under(param string, err error) error {
 	e, ok := fault.As(err)
 	if !ok {
-		return fmt.Errorf("read environment: %w", err)
+		return fmt.Errorf("prepare environment: %w", err)
 	}
 	if e.Kind == fault.Invalid {
 		e = e.WithCode("shell_environment_rejected")

@@ -189,7 +189,7 @@ func (l *loop) remember(t *turn) {
 			continue
 		case ours:
 			n.item = openai.NewItem(n.call.item)
-			outputs = append(outputs, n.call.outputItem())
+			outputs = append(outputs, openai.NewItem(n.call.output))
 		case refused:
 			outputs = append(outputs, functionOutput(n.callID, errorText(n.why)))
 		}

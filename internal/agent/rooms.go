@@ -19,7 +19,7 @@ type responses interface {
 	Begin(ctx context.Context, b response.Begin) (run, error)
 }
 
-// run is one response that is being made. Emit is called by one goroutine at a time.
+// run is one response that is being made.
 type run interface {
 	ID() string
 	Context() context.Context // ends when somebody cancels the response
@@ -39,7 +39,7 @@ type containers interface {
 	Usable(ctx context.Context, org, id string) (container.Container, error)
 	Put(ctx context.Context, org, id, name string, r io.Reader, source string) (container.File, error)
 	File(ctx context.Context, org, id, fileID string) (container.File, error)
-	// Exec starts a command, which outlives ctx. An error means that it was not started.
+	// Exec starts a command; when ctx ends, it is cancelled. An error means that it was not started.
 	Exec(ctx context.Context, org, id string, c container.Command) (execution, error)
 	Facts(ctx context.Context) container.Facts
 }

@@ -22,7 +22,7 @@ type call struct {
 	problem error // what is wrong with them
 	closed  bool  // its output_item.done was sent
 
-	output      openai.ShellCallOutput
+	output      shellOutput
 	outputIndex int
 	trouble     error // why none of its commands could be started
 }
@@ -52,7 +52,7 @@ func (l *loop) stage(ctx context.Context) error {
 		return nil
 	}
 	for _, f := range l.plan.files {
-		if f.replayed && l.plan.place.id != "" {
+		if f.replayed && l.plan.place.used {
 			continue
 		}
 		_, err := l.agent.containers.Put(ctx, l.plan.principal.Org, l.container, f.name, bytes.NewReader(f.data),
@@ -101,18 +101,10 @@ func (l *loop) runCalls(ctx context.Context, t *turn) {
 
 // announce opens a call's output item.
 func (l *loop) announce(c *call) {
-	c.output = openai.ShellCallOutput{Type: openai.TypeShellCallOutput, ID: id.New(id.ShellCallOutput),
-		CallID: c.item.CallID, Status: openai.InProgress, MaxOutputLength: c.item.Action.MaxOutputLength,
-		Output: []openai.ShellOutput{}}
-	c.outputIndex = l.wire.open(c.outputItem())
-}
-
-// outputItem is the call's output as it stands. Like its call it names where it ran, under a key of ours.
-func (c *call) outputItem() openai.Item {
-	return openai.NewItem(struct {
-		openai.ShellCallOutput
-		Environment *openai.ItemEnvironment `json:"environment,omitempty"`
-	}{c.output, c.item.Environment})
+	c.output = shellOutput{ShellCallOutput: openai.ShellCallOutput{Type: openai.TypeShellCallOutput,
+		ID: id.New(id.ShellCallOutput), CallID: c.item.CallID, Status: openai.InProgress,
+		MaxOutputLength: c.item.Action.MaxOutputLength, Output: []openai.ShellOutput{}}, Environment: c.item.Environment}
+	c.outputIndex = l.wire.open(openai.NewItem(c.output))
 }
 
 // closeCall sends the end of a shell_call: completed once something was started.
@@ -145,16 +137,14 @@ func (l *loop) runCall(ctx context.Context, c *call, unready error) {
 	default:
 		l.runCommands(ctx, c)
 	}
-	l.wire.emit(openai.NewItemEvent(openai.EventItemDone, c.outputIndex, c.outputItem()))
+	l.wire.emit(openai.NewItemEvent(openai.EventItemDone, c.outputIndex, openai.NewItem(c.output)))
 }
 
 // runCommands runs the commands of a call at the same time. The shell_call is closed when the first of them has been
 // started, or when none could be; what any of them prints comes after that.
 func (l *loop) runCommands(ctx context.Context, c *call) {
 	commands := c.item.Action.Commands
-	entries := make([]openai.ShellOutput, len(commands))
-	changed := make([][]openai.OutputFile, len(commands))
-	whole := make([]bool, len(commands))
+	ends := make([]ended, len(commands))
 	errs := make([]error, len(commands))
 	g := gate{left: len(commands), open: make(chan struct{}), pass: func(started bool) { l.closeCall(c, started) }}
 	var wg sync.WaitGroup
@@ -165,19 +155,21 @@ func (l *loop) runCommands(ctx context.Context, c *call) {
 				MaxOutput: l.plan.viewSize(c.item.Action.MaxOutputLength)})
 			g.tried(err == nil)
 			if err != nil {
-				errs[i], entries[i] = err, notStarted(ctx, err)
+				errs[i], ends[i] = err, ended{entry: notStarted(ctx, err)}
 			} else {
-				entries[i], changed[i], whole[i] = l.follow(ctx, c, i, e)
+				ends[i] = l.follow(ctx, c, i, e)
 			}
-			l.entryDone(c, i, entries[i])
+			l.entryDone(c, i, ends[i].entry)
 		})
 	}
 	wg.Wait()
-	c.output.Output = entries
 	c.output.Status = openai.Completed
-	for i := range commands {
-		c.output.OutputFiles = merge(c.output.OutputFiles, changed[i])
-		if !whole[i] {
+	for _, e := range ends {
+		c.output.Output = append(c.output.Output, e.entry)
+		c.output.OutputFiles = merge(c.output.OutputFiles, e.files)
+		c.output.FilesMore += e.more
+		c.output.FilesPartial = c.output.FilesPartial || e.partial
+		if !e.whole {
 			c.output.Status = openai.Incomplete
 		}
 	}
@@ -213,9 +205,8 @@ func (g *gate) tried(started bool) {
 // killPatience bounds the wait for a cancelled command's last words. The kill itself takes no more than a second.
 const killPatience = 5 * time.Second
 
-// follow sends what a command prints as it comes, and returns its entry, the files that it changed, and whether it
-// ran to an end of its own or to its time limit.
-func (l *loop) follow(ctx context.Context, c *call, i int, e execution) (openai.ShellOutput, []openai.OutputFile, bool) {
+// follow sends what a command prints as it comes, and returns its end.
+func (l *loop) follow(ctx context.Context, c *call, i int, e execution) ended {
 	// A cancelled command is still followed to its end: what it printed before counts.
 	until, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer giveUp()
@@ -241,15 +232,15 @@ func (l *loop) follow(ctx context.Context, c *call, i int, e execution) (openai.
 			OutputIndex: c.outputIndex, CommandIndex: i, Delta: openai.OutputDelta(d)})
 	}
 	r, err := e.Wait(until)
+	out := ended{entry: entryOf(r), more: r.ChangedMore, partial: r.ChangedPartial, whole: err == nil && !r.Cancelled}
 	if err != nil {
-		return interrupted(ctx, err, heard), nil, false
+		out.entry = interrupted(ctx, err, r, heard)
 	}
-	files := make([]openai.OutputFile, len(r.Changed))
-	for n, f := range r.Changed {
-		files[n] = openai.OutputFile{ContainerID: l.container, FileID: f.ID, Filename: path.Base(f.Path), Path: f.Path,
-			Bytes: f.Bytes, ContentType: f.ContentType, Source: f.Source}
+	for _, f := range r.Changed {
+		out.files = append(out.files, openai.OutputFile{ContainerID: l.container, FileID: f.ID, Filename: path.Base(f.Path),
+			Path: f.Path, Bytes: f.Bytes, ContentType: f.ContentType, Source: f.Source})
 	}
-	return entryOf(r), files, !r.Cancelled
+	return out
 }
 
 func (l *loop) entryDone(c *call, i int, e openai.ShellOutput) {

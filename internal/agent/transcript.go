@@ -48,7 +48,7 @@ func forModel(items []openai.Item, shell string) ([]openai.Item, error) {
 				out = append(out, functionOutput(c.CallID, errorText("This call was broken off; whether its commands ran is unknown.")))
 			}
 		case openai.TypeShellCallOutput:
-			var o openai.ShellCallOutput
+			var o shellOutput
 			if err := i.Decode(&o); err != nil {
 				return nil, err
 			}
@@ -121,15 +121,16 @@ type result struct {
 	StdoutOmitted int64    `json:"stdout_omitted_chars,omitempty"`
 	StderrOmitted int64    `json:"stderr_omitted_chars,omitempty"`
 	FilesWritten  []string `json:"files_written,omitempty"`
+	FilesOfAll    []string `json:"files_written_by_all,omitempty"` // of a call with several commands: its last line has them
 	FilesUnlisted int      `json:"files_unlisted,omitempty"`
+	FilesPartial  bool     `json:"files_partial,omitempty"`
 	Note          string   `json:"note,omitempty"`
 }
 
-// resultText is a call's result for the model: one JSON object per command, a line each. The files of a call with
-// several commands stand on a line of their own, as they ran at the same time in one place.
-func resultText(commands []string, o openai.ShellCallOutput) string {
+// resultText is a call's result for the model: one JSON object per command, a line each. The commands of a call run at
+// the same time in one place, so that the files of all stand in the last line.
+func resultText(commands []string, o shellOutput) string {
 	var b strings.Builder
-	files, unlisted := written(o.OutputFiles)
 	for n, e := range o.Output {
 		r := result{Stdout: e.Stdout, Stderr: e.Stderr, ExitCode: e.Outcome.ExitCode,
 			TimedOut: e.Outcome.Type == "timeout", StdoutOmitted: omitted(e.Stdout), StderrOmitted: omitted(e.Stderr),
@@ -140,16 +141,16 @@ func resultText(commands []string, o openai.ShellCallOutput) string {
 		if e.Receipt != nil {
 			r.DurationMS = &e.Receipt.DurationMS
 		}
-		if len(o.Output) == 1 {
-			r.FilesWritten, r.FilesUnlisted = files, unlisted
+		if n == len(o.Output)-1 {
+			files, more := written(o.OutputFiles)
+			r.FilesUnlisted, r.FilesPartial = more+o.FilesMore, o.FilesPartial
+			if n == 0 {
+				r.FilesWritten = files
+			} else {
+				r.FilesOfAll = files
+			}
 		}
 		writeLine(&b, r)
-	}
-	if len(o.Output) != 1 && len(files) > 0 {
-		writeLine(&b, struct {
-			FilesWritten  []string `json:"files_written"`
-			FilesUnlisted int      `json:"files_unlisted,omitempty"`
-		}{files, unlisted})
 	}
 	if b.Len() == 0 {
 		return errorText("This call has no output.")
@@ -157,8 +158,8 @@ func resultText(commands []string, o openai.ShellCallOutput) string {
 	return b.String()
 }
 
-func writeLine(b *strings.Builder, v any) {
-	raw, err := openai.Marshal(v)
+func writeLine(b *strings.Builder, r result) {
+	raw, err := openai.Marshal(r)
 	if err != nil { // strings and numbers always marshal
 		return
 	}

@@ -2,6 +2,8 @@ package openai
 
 import (
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -39,5 +41,40 @@ func TestSpecListsTheRoutesThatExist(t *testing.T) {
 	slices.Sort(served)
 	if !slices.Equal(written, served) {
 		t.Errorf("api/openapi.yaml lists\n%s\nthe server has\n%s", strings.Join(written, "\n"), strings.Join(served, "\n"))
+	}
+}
+
+// TestEveryDifferenceNamesItsTest reads api/differences.md: the last column of each row is a package and a test of it.
+func TestEveryDifferenceNamesItsTest(t *testing.T) {
+	raw, err := os.ReadFile("../../../api/differences.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	holder := regexp.MustCompile("`([a-z/]+)` (Test[A-Za-z]+) \\|$")
+	rows := 0
+	for line := range strings.Lines(string(raw)) {
+		line = strings.TrimSpace(line)
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| what |") || strings.HasPrefix(line, "| ---") {
+			continue
+		}
+		rows++
+		m := holder.FindStringSubmatch(line)
+		if m == nil {
+			t.Errorf("this row names no test: %s", line)
+			continue
+		}
+		files, err := filepath.Glob("../../" + m[1] + "/*_test.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(files, func(file string) bool {
+			src, err := os.ReadFile(file)
+			return err == nil && strings.Contains(string(src), "\nfunc "+m[2]+"(")
+		}) {
+			t.Errorf("%s is not a test of %s: %s", m[2], m[1], line)
+		}
+	}
+	if rows < 10 {
+		t.Errorf("only %d rows: the table is not read", rows)
 	}
 }

@@ -82,10 +82,11 @@ func hold() {
 // A Spawner is a small process that clones residents for a large one.
 type Spawner struct{ fd int }
 
-// The spawner's requests.
+// The spawner's requests. They travel through conn like an owner's packets, so their numbers lie apart from its kinds:
+// a request that looked like a piece of a long message would be kept for ever.
 const (
-	spawnResident = 1
-	spawnUserNS   = 2
+	spawnResident = iota + 32
+	spawnUserNS
 )
 
 // StartSpawner starts one. Its process ends with Close, or with ours.

@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 
 	"github.com/pressly/goose/v3"
 	_ "modernc.org/sqlite" // the driver "sqlite"
@@ -35,7 +36,11 @@ type DB struct {
 	lock   *os.File
 	write  *sql.DB // one connection, used by the writer goroutine and by migrations
 	read   *sql.DB
+	copier *checkpointer
 	writer *writer
+
+	closing sync.Once
+	closed  error
 }
 
 // busyTimeout bounds the wait for a lock that a backup tool or a checkpoint holds on the file.
@@ -66,9 +71,8 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	file.Close()
 
 	write, err := sql.Open("sqlite", dsn(path, url.Values{
-		// The writer's pages live in its cache until the checkpoint; a larger WAL means fewer of those.
 		"_pragma": {busyTimeout, "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "temp_store(MEMORY)",
-			"wal_autocheckpoint(4000)", "journal_size_limit(67108864)"},
+			fmt.Sprintf("wal_autocheckpoint(%d)", restartPages), "journal_size_limit(67108864)", "cache_size(-16384)"},
 		"_txlock": {"immediate"},
 	}))
 	if err != nil {
@@ -88,8 +92,12 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	}
 	read.SetMaxOpenConns(max(4, runtime.NumCPU()))
 	read.SetMaxIdleConns(max(4, runtime.NumCPU()))
+	copier, err := startCheckpointer(path)
+	if err != nil {
+		return nil, err
+	}
 	undo.Release()
-	return &DB{path: path, lock: lock, write: write, read: read, writer: startWriter(write)}, nil
+	return &DB{path: path, lock: lock, write: write, read: read, copier: copier, writer: startWriter(write, copier.look)}, nil
 }
 
 func dsn(path string, q url.Values) string {
@@ -137,9 +145,13 @@ func (db *DB) Write(ctx context.Context, fn func(tx *sql.Tx) error) error {
 	return db.writer.do(ctx, fn)
 }
 
-// Close waits for the writes that are queued, then closes the file and gives up the lock.
+// Close waits for the writes that are queued, then closes the file and gives up the lock. A second call answers as the
+// first did.
 func (db *DB) Close() error {
-	db.writer.stop()
-	// The writer's connection goes last: the last one out moves the log into the database.
-	return errors.Join(db.read.Close(), db.write.Close(), db.lock.Close())
+	db.closing.Do(func() {
+		db.writer.stop()
+		// The writer's connection goes last: the last one out moves the log into the database.
+		db.closed = errors.Join(db.copier.stop(), db.read.Close(), db.write.Close(), db.lock.Close())
+	})
+	return db.closed
 }

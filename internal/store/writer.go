@@ -40,7 +40,9 @@ func (r *request) finish(err error) {
 // writer is the one goroutine that writes. It takes whatever is queued, commits it together and looks again: it never
 // waits for company, which comes by itself while a commit is on its way to the disk.
 type writer struct {
-	db *sql.DB
+	db      *sql.DB
+	commits int
+	look    func() // called now and then, when the log has grown
 
 	mu     sync.Mutex
 	filled sync.Cond
@@ -50,8 +52,8 @@ type writer struct {
 	ended chan struct{}
 }
 
-func startWriter(db *sql.DB) *writer {
-	w := &writer{db: db, ended: make(chan struct{})}
+func startWriter(db *sql.DB, look func()) *writer {
+	w := &writer{db: db, look: look, ended: make(chan struct{})}
 	w.filled.L = &w.mu
 	go w.run()
 	return w
@@ -188,6 +190,9 @@ func (w *writer) alone(r *request) {
 func (w *writer) commit(tx *sql.Tx) error {
 	err := tx.Commit()
 	if err == nil {
+		if w.commits++; w.commits%lookEvery == 0 {
+			w.look()
+		}
 		return nil
 	}
 	// A commit that failed may leave its transaction open on the connection, while the pool thinks it is over; the

@@ -1,0 +1,63 @@
+package store
+
+import (
+	"database/sql"
+	"fmt"
+	"net/url"
+)
+
+// A checkpoint copies the log's pages into the database and syncs both. Done by whoever commits, as SQLite does it,
+// everyone's writes stand still for tens of milliseconds. So a goroutine does most of it on a connection of its own,
+// beside the writes, and the writer finds little left to do when its own turn comes, at which the log starts over.
+const (
+	// lookEvery is how many transactions there are between two looks at the log.
+	lookEvery = 32
+	// copyPages is how many pages make a copy worth its two syncs.
+	copyPages = 2000
+	// restartPages is where the writer itself finishes the copy, so that the log starts over: 32 MiB.
+	restartPages = 8000
+)
+
+// checkpointer copies the log beside the writer.
+type checkpointer struct {
+	db    *sql.DB
+	wake  chan struct{} // one token; closed at the end
+	ended chan struct{}
+}
+
+func startCheckpointer(path string) (*checkpointer, error) {
+	db, err := sql.Open("sqlite", dsn(path, url.Values{"_pragma": {busyTimeout, "synchronous(FULL)", "wal_autocheckpoint(0)"}}))
+	if err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	db.SetMaxOpenConns(1)
+	c := &checkpointer{db: db, wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	go c.run()
+	return c, nil
+}
+
+func (c *checkpointer) look() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (c *checkpointer) run() {
+	defer close(c.ended)
+	for range c.wake {
+		var busy, log, copied int
+		// An error is the writer's to meet: it checkpoints too, later and for itself.
+		err := c.db.QueryRow(`PRAGMA wal_checkpoint(NOOP)`).Scan(&busy, &log, &copied)
+		if err == nil && log-copied >= copyPages {
+			c.db.Exec(`PRAGMA wal_checkpoint(PASSIVE)`)
+		}
+	}
+}
+
+// stop is called by the writer's owner when no look can come any more.
+func (c *checkpointer) stop() error {
+	close(c.wake)
+	<-c.ended
+	return c.db.Close()
+}

@@ -32,7 +32,10 @@ export async function upstream(script) {
       res.write(`data: ${JSON.stringify({ id: 'chatcmpl-x', object: 'chat.completion.chunk', model: 'mock-1', choices: [{ index: 0, delta, finish_reason: finish }] })}\n\n`);
     send({ role: 'assistant', content: '' });
     for (const word of (answer.text ?? '').match(/\S+\s*/g) ?? []) send({ content: word });
-    if (answer.cutAfterText) return res.destroy();
+    if (answer.cutAfterText) {
+      await new Promise((ok) => setTimeout(ok, 200)); // the text is on the wire: this is a cut in mid-stream, not a refused call
+      return res.destroy();
+    }
     (answer.calls ?? []).forEach((call, index) => {
       send({ tool_calls: [{ index, id: `up_${n}_${index}`, type: 'function', function: { name: call.name ?? 'shell', arguments: '' } }] });
       const args = typeof call.args === 'string' ? call.args : JSON.stringify(call.args);

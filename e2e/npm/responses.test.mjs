@@ -101,7 +101,7 @@ test('4: a time-out is told with partial output, and the next command has its ow
 });
 
 test('5: an upstream that fails in mid turn ends as failed, for the helper and for raw iteration', async (t) => {
-  const s = await start(t, { script: (body, n) => n % 2 === 0 ? { calls: [run('echo one')] } : { text: 'half an ans', cutAfterText: true } });
+  const s = await start(t, { script: (body) => body.messages.at(-1).role === 'tool' ? { text: 'half an ans', cutAfterText: true } : { calls: [run('echo one')] } });
   const { final } = await streamed(s.client, { input: 'fail' });
   assert.equal(final.status, 'failed');
   assert.ok(final.error.code);

@@ -96,12 +96,12 @@ func (s *Service) Exec(ctx context.Context, org, containerID string, c Command) 
 	if err != nil {
 		return nil, err
 	}
-	if err := p.begin(s.now()); err != nil {
+	if err := s.begin(p); err != nil {
 		return nil, err
 	}
 	e, err := s.start(ctx, p, ws, c)
 	if err != nil {
-		p.leave(s.now())
+		s.leave(p)
 		return nil, err
 	}
 	return e, nil
@@ -127,7 +127,7 @@ func (s *Service) start(ctx context.Context, p *place, ws Workspace, c Command) 
 		return nil, failed(err, "The command could not be started.")
 	}
 	e.detach = context.AfterFunc(ctx, e.Cancel)
-	s.wg.Go(e.finish)
+	go e.finish() // Close waits for it: it is counted in
 	return e, nil
 }
 

@@ -76,7 +76,7 @@ func (e *Execution) finish() {
 	exit, err := e.job.Wait(ctx)
 	e.detach()
 	ended := e.service.now()
-	defer func() { e.place.leave(e.service.now()) }()
+	defer e.service.leave(e.place)
 	e.removeScript()
 	e.result = Result{ExitCode: exit.Code, Error: exit.Error, Signal: exit.Signal, TimedOut: exit.TimedOut,
 		Cancelled: exit.Cancelled, OutOfMemory: exit.OutOfMemory, Duration: exit.Ended.Sub(exit.Started), Timeout: e.timeout,

@@ -142,24 +142,27 @@ func failed(err error, sentence string) error {
 	return fault.Wrap(fault.Unavailable, err, "%s", sentence)
 }
 
-// begin counts a command in, or says why none may start.
-func (p *place) begin(now time.Time) error {
+// begin counts a command in, or says why none may start. Close refuses before it waits, so that nothing is counted in
+// while it does.
+func (s *Service) begin(p *place) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended != nil {
 		return p.ended
 	}
+	s.wg.Add(1)
 	p.running++
-	p.active = now
+	p.active = s.now()
 	return nil
 }
 
 // leave counts a command out: idle time begins here.
-func (p *place) leave(now time.Time) {
+func (s *Service) leave(p *place) {
+	defer s.wg.Done()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.running--
-	p.active = now
+	p.active = s.now()
 }
 
 // used notes an activity that is no command, or says why it may not be.
@@ -191,9 +194,13 @@ func (s *Service) box(ctx context.Context, p *place) (Box, *tree, error) {
 	}
 	tree := p.tree
 	p.mu.Unlock()
+	late := time.NewTimer(bootTimeout + time.Second)
+	defer late.Stop()
 	select {
 	case <-b.done:
 		return b.box, tree, b.err
+	case <-late.C:
+		return nil, nil, fault.New(fault.Unavailable, "The container did not start within %s.", bootTimeout)
 	case <-ctx.Done():
 		return nil, nil, fault.Wrap(fault.Cancelled, context.Cause(ctx), "Stopped while the container was starting.")
 	}

@@ -127,19 +127,25 @@ func (s *Service) end(ctx context.Context, id, status string, due sql.NullInt64)
 	return done, nil
 }
 
-// freed notes that a container's folder is gone, and its files with it.
-func (s *Service) freed(ctx context.Context, id string) error {
+// freed notes that a container's folder is gone, and its files with it. It answers false when that was noted before.
+func (s *Service) freed(ctx context.Context, id string) (bool, error) {
+	first := false
 	err := s.db.Write(ctx, func(tx *sql.Tx) error {
 		if _, err := tx.Exec(`DELETE FROM container_file WHERE container = $1`, id); err != nil {
 			return err
 		}
-		_, err := tx.Exec(`UPDATE container SET slot = NULL, due = NULL WHERE id = $1`, id)
+		res, err := tx.Exec(`UPDATE container SET slot = NULL, due = NULL WHERE id = $1 AND slot IS NOT NULL`, id)
+		if err != nil {
+			return err
+		}
+		n, err := res.RowsAffected()
+		first = n == 1
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("free container: %w", err)
+		return false, fmt.Errorf("free container: %w", err)
 	}
-	return nil
+	return first, nil
 }
 
 // touch stores the last activity of containers that are active.

@@ -248,14 +248,16 @@ func (s *Service) clear(ctx context.Context, r row) {
 	if err == nil {
 		err = s.runtime.Remove(ctx, s.spec(r))
 	}
+	first := false
 	if err == nil {
-		err = s.freed(ctx, r.ID)
+		first, err = s.freed(ctx, r.ID)
 	}
 	if err != nil {
 		s.log.Error("a container's folder could not be removed", "container", r.ID, "error", err)
-		return
 	}
-	s.slots.free(int(r.slot.Int64))
+	if first { // two may be at it, and by now the slot may be another container's
+		s.slots.free(int(r.slot.Int64))
+	}
 }
 
 // closeTimeout bounds the end of one container: killing, unmounting, removing its files.

@@ -36,6 +36,7 @@ type tree struct {
 	missing bool                // fresh does not hold all of it
 	blind   bool                // some folder is not watched
 	todo    []scan
+	queued  bool // for the background
 	removed bool
 }
 
@@ -167,6 +168,7 @@ func (t *tree) overflowed() {
 		}
 	}
 	t.todo = []scan{{rel: ".", since: since}}
+	t.n.queue(t)
 }
 
 // settle takes in every event that has happened, and looks through new folders, up to a number of entries. What is

@@ -158,9 +158,15 @@ func (n *notifier) forget(t *tree, rel string) {
 func (n *notifier) background(t *tree) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.closed {
+	n.queue(t)
+}
+
+// queue is background under n.mu.
+func (n *notifier) queue(t *tree) {
+	if n.closed || t.queued {
 		return
 	}
+	t.queued = true
 	n.behind = append(n.behind, t)
 	select {
 	case n.wake <- struct{}{}:
@@ -178,6 +184,7 @@ func (n *notifier) lookUntilClosed() {
 			}
 			t := n.behind[0]
 			n.behind = n.behind[1:]
+			t.queued = false
 			n.mu.Unlock()
 			t.settle(maxScan) // queues itself again while there is more
 		}
@@ -186,20 +193,8 @@ func (n *notifier) lookUntilClosed() {
 
 func (n *notifier) readUntilClosed() {
 	for {
-		err := n.conn.Read(func(uintptr) bool { return n.drain() })
-		if err != nil {
+		if n.conn.Read(func(uintptr) bool { return n.drain() }) != nil {
 			return // closed
-		}
-		n.mu.Lock()
-		var full []*tree
-		for t := range n.trees {
-			if len(t.todo) > 0 {
-				full = append(full, t)
-			}
-		}
-		n.mu.Unlock()
-		for _, t := range full {
-			n.background(t)
 		}
 	}
 }
@@ -257,6 +252,7 @@ func (n *notifier) event(wd int32, mask uint32, name string) {
 		n.forget(w.tree, rel)
 	case folder && mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0:
 		w.tree.todo = append(w.tree.todo, scan{rel: rel})
+		n.queue(w.tree)
 	case !folder && mask&(unix.IN_CREATE|unix.IN_CLOSE_WRITE|unix.IN_MOVED_TO) != 0:
 		w.tree.note(rel)
 	}

@@ -20,5 +20,6 @@ func (n *notifier) add(string) *tree                      { return nil }
 func (n *notifier) remove(*tree)                          {}
 func (n *notifier) drain() bool                           { return false }
 func (n *notifier) background(*tree)                      {}
+func (n *notifier) queue(*tree)                           {}
 func (n *notifier) watchDir(*tree, *os.File, string) bool { return false }
 func changeTime(info fs.FileInfo) time.Time               { return info.ModTime() }

@@ -110,7 +110,7 @@ func reason(err error, limit time.Duration) string {
 	case errors.Is(err, context.Canceled):
 		return "the session ended"
 	}
-	return err.Error()
+	return "the shell gave no answer: " + err.Error()
 }
 
 // bounded runs the capture within the limit, whatever the runner does. The last tenth of the time is for a runner to
@@ -183,8 +183,9 @@ func planCapture(s Shell, environ []string, goos string) (capturePlan, error) {
 	script := dump()
 	if t == Bash && goos != "darwin" {
 		// A login bash does not read .bashrc unless .bash_profile does; a terminal of a desktop starts one that is no
-		// login, inside a session that was. Do the same. (Terminals of macOS start login shells.)
-		script += "; exec " + quote(p.shell) + " -i -c " + quote(dump())
+		// login, inside a session that was. Do the same. (Terminals of macOS start login shells.) Bash as interactive
+		// login closes descriptors 3 to 19 for what it starts, so 9 is made anew.
+		script += "; exec " + quote(p.shell) + " -i -c " + quote(dump()) + " >&9 9>&1 >/dev/null"
 	}
 	p.argv = []string{"/bin/sh", "-c", `exec "$@" 9>&1 >/dev/null </dev/null`, "sh", p.shell, "-l", "-i", "-c", script}
 	return p, nil

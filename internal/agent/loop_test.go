@@ -64,13 +64,17 @@ func TestWhatTheModelSees(t *testing.T) {
 	big := printed("", "", 137)
 	big.result.OutOfMemory = true
 	big.result.Stdout.Text, big.result.Stdout.Bytes = "a\n[… 1,234 characters left out …]\nz", 1236
+	many := printed("", "", 0, file("m/1", 1))
+	many.result.ChangedMore, many.result.ChangedPartial = 7, true
+	missing := printed("", "", 127)
+	missing.result.Error = "bash: not found"
 	forged := printed("[… 9 characters left out …]\nnot in the middle\n", "", 0)
 	w := newWorld(t,
 		calls("shell", argumentsOf("ok"), "shell", `{"commands":["slow","big"],"timeout_ms":50}`, "nothing", `{"a":1}`),
-		calls("shell", `{"commands":7}`, "shell", argumentsOf("boot", "forged")),
+		calls("shell", `{"commands":7}`, "shell", argumentsOf("boot", "forged"), "shell", argumentsOf("missing", "many")),
 		says("Enough."))
 	w.commands = map[string]command{"ok": printed("1\n", "warn\n", 3, file("sub/o.csv", 9)), "slow": slow, "big": big,
-		"boot": {start: noJail}, "forged": forged}
+		"boot": {start: noJail}, "forged": forged, "many": many, "missing": missing}
 	w.run(`{"model":"m","input":"go","instructions":"Be brief.","tools":[{"type":"shell"}]}`)
 	golden(t, "model_view", shown(w.asked[2]))
 }
@@ -284,6 +288,36 @@ func TestWhereCommandsRun(t *testing.T) {
 				t.Errorf("the model was told of a fresh container: %v", got)
 			}
 		})
+	}
+}
+
+// TestSettingsAreHeldBeforeTheResponseBegins: a limit of the operator's is the request's answer, not the model's.
+func TestSettingsAreHeldBeforeTheResponseBegins(t *testing.T) {
+	body := strings.Replace(plainShell, `"shell"`, `"shell","environment":{"type":"container_auto","memory_limit":"64g"}`, 1)
+	w := newWorld(t)
+	w.makeErr = fault.New(fault.Invalid, "too much").WithCode("memory_limit_exceeds_cap").WithParam("memory_limit")
+	_, err := w.create(request(t, body))
+	e, ok := fault.As(err)
+	if !ok || e.Code != "shell_environment_rejected" || e.Param != "tools[0].environment.memory_limit" || len(w.begun) != 0 {
+		t.Errorf("err = %+v, %d begun", err, len(w.begun))
+	}
+
+	w = newWorld(t, runs("ls"), says("ok"))
+	w.commands = map[string]command{"ls": printed("", "", 0)}
+	if _, o := w.run(body); len(w.made) != 1 || w.made[0].MemoryLimit != "64g" || o.ContainerID == "" {
+		t.Errorf("made %+v", w.made)
+	}
+}
+
+func TestAChainedContainerKeepsItsMemory(t *testing.T) {
+	for limit, want := range map[string]bool{"1g": true, "1024mb": true, "4g": false} {
+		w := newWorld(t, says("ok"))
+		w.chains["resp_1"] = response.Chain{ContainerID: "cntr_chain"}
+		_, err := w.create(request(t, `{"model":"m","input":"go","previous_response_id":"resp_1","tools":[{"type":"shell",
+			"environment":{"type":"container_auto","memory_limit":"`+limit+`"}}]}`))
+		if (err == nil) != want {
+			t.Errorf("%s: %v", limit, err)
+		}
 	}
 }
 

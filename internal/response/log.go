@@ -3,7 +3,6 @@ package response
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"runtime"
 	"strconv"
@@ -27,6 +26,8 @@ const (
 	// segmentsBytes bounds the live segments on disk: beyond it, runs that hold the oldest move into blocks early, so
 	// that one slow response does not keep everybody's events on disk twice.
 	segmentsBytes = 128 << 20
+	// buryBatch is how many segments that nobody needs one flush deletes; deleting them singly costs more.
+	buryBatch = 32
 )
 
 // Pauses before another try after the disk refused. After the last the runs are told.
@@ -64,8 +65,11 @@ type eventLog struct {
 
 	insertAt *sql.Stmt
 
-	blob  []byte // of run's goroutine
-	parts []part
+	// For one flush at a time.
+	nextID  int64
+	blob    []byte
+	parts   []part
+	burying []int64 // dead segments that this flush deletes
 }
 
 func newLog(ctx context.Context, s *Service) (*eventLog, error) {
@@ -74,6 +78,15 @@ func newLog(ctx context.Context, s *Service) (*eventLog, error) {
 		return nil, fmt.Errorf("open event log: %w", err)
 	}
 	l := &eventLog{s: s, wake: make(chan struct{}, 1), insertAt: insert}
+	// Segments of a later service sort behind those of earlier ones, and no number is ever used twice: one that is late
+	// to delete its own must not hit another's.
+	err = s.db.Write(ctx, func(tx *sql.Tx) error {
+		return tx.QueryRow(`UPDATE log_generation SET n = n + 1 RETURNING n * 4294967296`).Scan(&l.nextID)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open event log: %w", err)
+	}
+	l.nextID++
 	l.more.L = &l.mu
 	return l, nil
 }
@@ -117,17 +130,16 @@ func (l *eventLog) run() {
 	defer timer.Stop()
 	var earliest time.Time
 	for {
+		// Whoever was woken by the last flush may be about to emit. Letting them run first is not waiting for them, and
+		// keeps a flush from going out with one event while all others just miss it.
+		runtime.Gosched()
 		l.mu.Lock()
 		waiting, urgent, closed := len(l.dirty) > 0, l.urgent, l.closed
 		wait := time.Until(earliest)
 		if waiting && (urgent || closed || wait <= 0) {
-			runs := l.dirty
-			l.dirty, l.urgent = nil, false
 			l.mu.Unlock()
 			earliest = time.Now().Add(flushEvery)
-			for len(runs) > 0 {
-				runs = l.flush(runs)
-			}
+			l.flush()
 			continue
 		}
 		l.urgent = false
@@ -143,9 +155,6 @@ func (l *eventLog) run() {
 			return
 		default:
 			<-l.wake
-			// Whoever was woken by the last flush may be about to emit. Letting them run first is not waiting for
-			// them, and keeps a flush from going out with one event while all others just miss it.
-			runtime.Gosched()
 		}
 	}
 }
@@ -158,16 +167,60 @@ type part struct {
 	stale     bool
 }
 
-// flush makes waiting events of some runs durable in one segment, and returns the runs that did not fit.
-func (l *eventLog) flush(runs []*Run) (rest []*Run) {
+// flush makes waiting events durable in one segment. It gathers them when the transaction has begun, so that all that
+// came while others had the disk go along.
+func (l *eventLog) flush() {
+	var seg segment
+	var epoch int64
+	var err error
+	gathered := false
+	for try := 0; ; try++ {
+		err = l.s.db.Write(context.Background(), func(tx *sql.Tx) (err error) {
+			if !gathered {
+				l.gather()
+				gathered = true
+			}
+			if len(l.parts) > 0 {
+				seg, epoch, err = l.append(tx)
+			}
+			return err
+		})
+		if err == nil || try == len(flushPauses) || fault.KindOf(err) != fault.Unavailable {
+			break
+		}
+		time.Sleep(flushPauses[try])
+	}
+	switch {
+	case err == nil:
+		l.settle(seg, epoch)
+		return
+	case !gathered:
+		l.gather() // the database cannot even begin; those who wait must hear of it
+	}
+	l.buried(false)
+	for _, p := range l.parts {
+		p.run.fail(err)
+	}
+	clear(l.parts)
+}
+
+// gather takes the events that wait, up to the size of a segment, and encodes them.
+func (l *eventLog) gather() {
+	l.mu.Lock()
+	runs := l.dirty
+	l.dirty, l.urgent = nil, false
+	if len(l.dead) >= buryBatch {
+		l.burying, l.dead = l.dead, nil
+	}
+	l.mu.Unlock()
 	l.parts = l.parts[:0]
 	size := 0
 	for len(runs) > 0 && size < segmentBytes {
 		r := runs[0]
 		runs = runs[1:]
 		r.mu.Lock()
-		r.queued = false
-		if r.phase == open && r.durable < r.ring.end() {
+		r.queued = r.broken != nil // a broken run never comes back here
+		if r.phase == open && r.broken == nil && r.durable < r.ring.end() {
 			p := part{run: r, frames: r.ring.slice(r.durable, r.ring.end())}
 			if r.container {
 				p.container, r.container = r.object.ContainerID, false
@@ -179,38 +232,12 @@ func (l *eventLog) flush(runs []*Run) (rest []*Run) {
 		}
 		r.mu.Unlock()
 	}
-	if len(l.parts) == 0 {
-		return runs
+	if len(runs) > 0 {
+		l.mu.Lock()
+		l.dirty, l.urgent = append(runs, l.dirty...), true
+		l.mu.Unlock()
 	}
 	l.encode()
-	l.mu.Lock()
-	dead := l.dead
-	l.dead = nil
-	l.mu.Unlock()
-
-	var id, epoch int64
-	var err error
-	for try := 0; ; try++ {
-		err = l.s.db.Write(context.Background(), func(tx *sql.Tx) (err error) {
-			id, epoch, err = l.append(tx, dead)
-			return err
-		})
-		if err == nil || try == len(flushPauses) || fault.KindOf(err) != fault.Unavailable {
-			break
-		}
-		time.Sleep(flushPauses[try])
-	}
-	if err != nil {
-		l.mu.Lock()
-		l.dead = append(l.dead, dead...)
-		l.mu.Unlock()
-		for _, p := range l.parts {
-			p.run.fail(err)
-		}
-		return runs
-	}
-	l.settle(id, epoch)
-	return runs
 }
 
 func (l *eventLog) encode() {
@@ -222,24 +249,21 @@ func (l *eventLog) encode() {
 	}
 }
 
-// append writes the segment inside the transaction, without the slices of runs whose fence is stale. id is 0 when
-// nothing was left.
-func (l *eventLog) append(tx *sql.Tx, dead []int64) (id, epoch int64, err error) {
+// append writes the segment inside the transaction, without the slices of runs whose fence is stale. The segment has no
+// id when nothing was left.
+func (l *eventLog) append(tx *sql.Tx) (seg segment, epoch int64, err error) {
 	if epoch, checked := l.checkedAt(); checked {
-		err := tx.Stmt(l.insertAt).QueryRow(l.blob, epoch).Scan(&id)
-		if err == nil {
-			return id, epoch, dropSegments(tx, dead)
-		}
-		if !errors.Is(err, sql.ErrNoRows) {
-			return 0, 0, fmt.Errorf("append events: %w", err)
+		seg, err := l.insert(tx, epoch)
+		if err != nil || seg.id != 0 {
+			return seg, epoch, err
 		}
 	}
 	if err := tx.QueryRow(`SELECT n FROM fence_epoch`).Scan(&epoch); err != nil {
-		return 0, 0, fmt.Errorf("append events: %w", err)
+		return seg, 0, fmt.Errorf("append events: %w", err)
 	}
 	fresh, err := l.checkFences(tx, epoch)
 	if err != nil {
-		return 0, 0, fmt.Errorf("append events: check fences: %w", err)
+		return seg, 0, fmt.Errorf("append events: check fences: %w", err)
 	}
 	for _, p := range l.parts {
 		if p.container == "" || p.stale {
@@ -247,19 +271,29 @@ func (l *eventLog) append(tx *sql.Tx, dead []int64) (id, epoch int64, err error)
 		}
 		if _, err := tx.Exec(`UPDATE response SET container_id = $3 WHERE id = $1 AND fence = $2`,
 			p.run.id, p.run.fence, p.container); err != nil {
-			return 0, 0, fmt.Errorf("append events: %w", err)
+			return seg, 0, fmt.Errorf("append events: %w", err)
 		}
 	}
 	if fresh > 0 {
-		if err := tx.Stmt(l.insertAt).QueryRow(l.blob, epoch).Scan(&id); err != nil {
-			return 0, 0, fmt.Errorf("append events: %w", err)
-		}
+		seg, err = l.insert(tx, epoch)
 	}
-	return id, epoch, dropSegments(tx, dead)
+	return seg, epoch, err
+}
+
+// insert writes the segment if no fence has moved since the epoch, and deletes those that nobody needs any more.
+func (l *eventLog) insert(tx *sql.Tx, epoch int64) (segment, error) {
+	res, err := tx.Stmt(l.insertAt).Exec(l.nextID, l.blob, epoch)
+	if err != nil {
+		return segment{}, fmt.Errorf("append events: %w", err)
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		return segment{}, err
+	}
+	return segment{id: l.nextID, bytes: len(l.blob)}, dropSegments(tx, l.burying)
 }
 
 // insertSegment writes a segment if no fence has moved since the epoch that it names.
-const insertSegment = `INSERT INTO event_segment (data) SELECT $1 FROM fence_epoch WHERE n = $2 RETURNING id`
+const insertSegment = `INSERT INTO event_segment (id, data) SELECT $1, $2 FROM fence_epoch WHERE n = $3`
 
 // checkedAt returns the epoch at which the fences of all parts were checked, if it is one and there is nothing else to
 // write for them.
@@ -316,9 +350,14 @@ func (l *eventLog) checkFences(tx *sql.Tx, epoch int64) (fresh int, err error) {
 }
 
 // settle tells the runs of a flush what has become of it.
-func (l *eventLog) settle(id, epoch int64) {
+func (l *eventLog) settle(written segment, epoch int64) {
+	l.buried(written.id != 0)
+	seg := &written
+	if seg.id != 0 {
+		l.nextID++
+	}
 	// The first claim is held here until every run has made its own: a quick one may give its back before that.
-	seg := &segment{id: id, bytes: len(l.blob), refs: 1}
+	seg.refs = 1
 	l.mu.Lock()
 	l.live = append(l.live, seg)
 	l.bytes += seg.bytes
@@ -410,6 +449,16 @@ func (l *eventLog) evict() {
 			l.restLater(r)
 		}
 	}
+}
+
+// buried says whether the deletions that went with a flush are durable; if not, they are for a later one.
+func (l *eventLog) buried(ok bool) {
+	l.mu.Lock()
+	if !ok {
+		l.dead = append(l.dead, l.burying...)
+	}
+	l.burying = nil
+	l.mu.Unlock()
 }
 
 // clear deletes the dead segments that no flush has taken along.

@@ -31,9 +31,15 @@ CREATE TABLE response_input (
 
 -- The live log: one row a flush, the slices of many responses in one blob (segment.go).
 CREATE TABLE event_segment (
-    id   INTEGER PRIMARY KEY AUTOINCREMENT,
+    id   INTEGER PRIMARY KEY,
     data BLOB NOT NULL
 );
+
+-- How many services have written segments: the upper half of their ids.
+CREATE TABLE log_generation (
+    n BIGINT NOT NULL
+);
+INSERT INTO log_generation (n) VALUES (0);
 
 -- The log at rest: compressed runs of events of one response (block.go).
 CREATE TABLE event_block (
@@ -67,6 +73,7 @@ END;
 
 -- +goose Down
 DROP TABLE fence_epoch;
+DROP TABLE log_generation;
 DROP TABLE event_block;
 DROP TABLE event_segment;
 DROP TABLE response_input;

@@ -18,7 +18,7 @@ import (
 
 type runCommand struct {
 	Sandbox string        `enum:"read-only,workspace-write,danger-full-access" default:"workspace-write" placeholder:"MODE" help:"What the command may write: read-only, workspace-write (this folder and a private /tmp), danger-full-access (no restriction at all). Default: workspace-write."`
-	Network string        `enum:"off,full" default:"off" placeholder:"off|full" help:"What it may reach: off (nothing but its own loopback) or full. Default: off."`
+	Network string        `enum:",off,full" default:"" placeholder:"off|full" help:"What it may reach: off (nothing but its own loopback) or full. Default: off; full with danger-full-access, which confines nothing."`
 	Timeout time.Duration `placeholder:"DURATION" help:"End the command after this long, with exit code 124 (30s, 5m; default: never)."`
 	Cwd     string        `placeholder:"DIR" help:"Run in this folder, which is the workspace (default: the current one)."`
 	JSON    bool          `help:"Write the receipt as a JSON line."`
@@ -46,6 +46,16 @@ func (c runCommand) Run(ctx context.Context, p *program) error {
 	}
 	if c.Timeout < 0 {
 		return usageError{fault.New(fault.Invalid, "a time-out cannot be negative").WithTry("--timeout 30s")}
+	}
+	unconfined := c.Sandbox == sandbox.DangerFullAccess.String()
+	switch {
+	case c.Network == "" && unconfined:
+		c.Network = sandbox.NetworkFull.String()
+	case c.Network == "":
+		c.Network = sandbox.NetworkOff.String()
+	case c.Network == sandbox.NetworkOff.String() && unconfined:
+		return usageError{fault.New(fault.Invalid, "danger-full-access confines nothing, so it cannot take the network away").
+			WithTry("--sandbox workspace-write")}
 	}
 	receipt, err := c.run(ctx, p, argv)
 	if err != nil {

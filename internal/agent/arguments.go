@@ -1,8 +1,8 @@
 package agent
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -68,10 +68,7 @@ func whole(v *float64) *int64 {
 // plain is a JSON error without Go's words for its types.
 func plain(err error) string {
 	var typed *json.UnmarshalTypeError
-	if e, ok := err.(*json.UnmarshalTypeError); ok {
-		typed = e
-	}
-	if typed != nil {
+	if errors.As(err, &typed) {
 		return fmt.Sprintf("a %s where it does not belong, at %q", typed.Value, typed.Field)
 	}
 	return err.Error()
@@ -92,5 +89,5 @@ func argumentsText(a openai.ShellAction) string {
 	if err != nil { // strings and numbers always marshal
 		return "{}"
 	}
-	return string(bytes.TrimSpace(raw))
+	return string(raw)
 }

@@ -78,6 +78,9 @@ func (a *Agent) plan(ctx context.Context, p tenant.Principal, req *openai.Create
 	}
 	out.template = template(req, echoText(req.Text))
 	out.template.ContainerID = out.place.id
+	rest := *req // without what may be large and has been read: the plan lives as long as the response
+	rest.Input, rest.Raw = nil, nil
+	out.request = &rest
 	if out.template.Model == "" {
 		out.template.Model = route.ProviderName + "/" + route.Model
 	}

@@ -69,7 +69,7 @@ func TestStreamCheckerFinds(t *testing.T) {
 		"deltas don't add up":         {replaced(find("output_text.delta"), "There", "Where"), "another text than its deltas"},
 		"citation after the text":     {renumbered(moved(find("annotation.added"), find("output_text.done"))), "annotation out of place"},
 		"citation only in the event":  {replaced(find("content_part.done"), `"annotations":[{`, `"annotations":[{"x":1,`), "annotations"},
-		"after the end":               {append(append([][]byte{}, good...), []byte(fmt.Sprintf(`{"type":"keepalive","sequence_number":%d}`, len(good)))), "after the terminal event"},
+		"after the end":               {append(append([][]byte{}, good...), fmt.Appendf(nil, `{"type":"keepalive","sequence_number":%d}`, len(good))), "after the terminal event"},
 		"no end":                      {good[:len(good)-1], "no terminal event"},
 		"key left out":                {replaced(find(ended, `"type":"shell_call"`), `"timeout_ms"`, `"timeout"`), "without timeout_ms"},
 		"call moves":                  {replaced(find(ended, `"type":"shell_call"`), "cntr_", "cntr_x"), "moved from"},
@@ -95,7 +95,7 @@ func renumbered(frames [][]byte) [][]byte {
 	for i, f := range frames {
 		head, rest, _ := bytes.Cut(f, []byte(`"sequence_number":`))
 		digits := len(rest) - len(bytes.TrimLeft(rest, "0123456789"))
-		out[i] = []byte(fmt.Sprintf(`%s"sequence_number":%d%s`, head, i, rest[digits:]))
+		out[i] = fmt.Appendf(nil, `%s"sequence_number":%d%s`, head, i, rest[digits:])
 	}
 	return out
 }

@@ -108,7 +108,7 @@ func (e *eventWriter) tick() {
 	e.arm(now, e.last.Add(e.every))
 }
 
-// arm makes the timer fire at t. A timer that fires earlier is left alone: tick finds nothing to do and comes again.
+// arm makes the timer fire at t or earlier: one that is due before is left alone, sends what waits and comes again.
 func (e *eventWriter) arm(now, t time.Time) {
 	if e.due.After(now) && !e.due.After(t) {
 		return

@@ -275,3 +275,36 @@ func TestScriptsArriveByteForByte(t *testing.T) {
 		})
 	}
 }
+
+func TestADumpHasAChannelOfItsOwn(t *testing.T) {
+	for name, files := range startUp("echo noise; cat >/dev/null; export GOOD=1", "printf noise; read x") {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := installed(t, name)
+			input, hold, err := os.Pipe() // a runner that leaves the input open must not hold the capture up
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer input.Close()
+			defer hold.Close()
+			var seen []byte
+			run := func(ctx context.Context, argv, env []string, dir string) ([]byte, error) {
+				cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+				cmd.Env, cmd.Dir, cmd.Stdin = env, dir, input
+				cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+				cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+				cmd.WaitDelay = 200 * time.Millisecond
+				out, err := cmd.Output()
+				seen = out
+				return out, err
+			}
+			l := NewLogin(t.Context(), s, run, LoginOptions{Environ: []string{"HOME=" + home(t, files)}})
+			if snap := l.Snapshot(t.Context()); lookup(snap.Environ(), "GOOD") != "1" || snap.Warning != "" {
+				t.Errorf("%v %q", snap, snap.Warning)
+			}
+			if bytes.Contains(seen, []byte("noise")) {
+				t.Errorf("start-up files write into the dump's stream: %q", seen)
+			}
+		})
+	}
+}

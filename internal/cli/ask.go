@@ -223,6 +223,9 @@ func (p *program) own(s *server) (*asked, func(), error) {
 			s.logger.Error("stop", "error", err)
 		}
 	}
+	if text, remedy := shellLine(s); s.app.shell.Available != nil {
+		fmt.Fprintf(p.Err, "shell    %s\n         try: %s\n", text, remedy)
+	}
 	key, err := p.apiKey(s.url, s.config.Storage.Data)
 	if p.getenv("HARDSHELL_API_KEY") != "" {
 		if _, wrong := s.app.tenants.Authenticate(served, key); wrong != nil {

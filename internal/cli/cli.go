@@ -13,7 +13,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"syscall"
 
 	"github.com/alecthomas/kong"
 
@@ -27,12 +26,6 @@ type Streams struct {
 	Out io.Writer
 	Err io.Writer
 }
-
-// Signal is the cause of a context that a signal ended.
-type Signal struct{ Number syscall.Signal }
-
-// Error names the signal.
-func (s Signal) Error() string { return "ended by signal: " + s.Number.String() }
 
 // The exit codes with a meaning of their own.
 const (

@@ -56,7 +56,6 @@ type control struct {
 	path   string
 	http   *http.Server
 	socket net.Listener
-	done   chan struct{}
 }
 
 // openControl listens on the socket. The data folder is ours by now, so a socket that is there is a dead one's.
@@ -79,7 +78,7 @@ func openControl(data string, keys *tenant.Service) (*control, error) {
 		return nil, fmt.Errorf("open the control socket: %w", err)
 	}
 	ring := localKeys{keys}
-	c := &control{path: path, socket: socket, done: make(chan struct{})}
+	c := &control{path: path, socket: socket}
 	c.http = &http.Server{ReadTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var o order
 		var a answer
@@ -98,10 +97,8 @@ func openControl(data string, keys *tenant.Service) (*control, error) {
 	return c, nil
 }
 
-func (c *control) serve() {
-	defer close(c.done)
-	c.http.Serve(c.socket) // ends with close
-}
+// serve answers until close.
+func (c *control) serve() { c.http.Serve(c.socket) }
 
 func (c *control) close() {
 	c.http.Close()

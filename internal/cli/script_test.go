@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -31,13 +30,7 @@ func TestMain(m *testing.M) {
 
 // program is cmd/hardshell's main, so that the scripts run this very code.
 func program() {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		cancel(cli.Signal{Number: (<-signals).(syscall.Signal)})
-		os.Exit(128 + int((<-signals).(syscall.Signal)))
-	}()
+	ctx := cli.Signalled(context.Background())
 	os.Exit(cli.Main(ctx, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Environ()))
 }
 
@@ -76,6 +69,7 @@ func ready(ts *testscript.TestScript, neg bool, args []string) {
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		var address struct {
 			URL string `json:"url"`
+			PID int    `json:"pid"`
 		}
 		raw, err := os.ReadFile(filepath.Join(data, "server.json"))
 		if err == nil && json.Unmarshal(raw, &address) == nil {
@@ -84,6 +78,8 @@ func ready(ts *testscript.TestScript, neg bool, args []string) {
 				key, err := os.ReadFile(filepath.Join(data, "admin.key"))
 				ts.Check(err)
 				ts.Setenv("URL", address.URL)
+				ts.Setenv("PORT", address.URL[strings.LastIndex(address.URL, ":")+1:])
+				ts.Setenv("PID", strconv.Itoa(address.PID))
 				ts.Setenv("KEY", strings.TrimSpace(string(key)))
 				return
 			}

@@ -31,6 +31,7 @@ type view struct {
 	outputs map[string]string // call id by the id of the output item
 	at      place             // whose command's output is being shown
 	screens map[place]*screen
+	running int // calls whose commands have not all ended
 	files   []openai.OutputFile
 	final   *openai.Response
 }
@@ -200,11 +201,15 @@ func (v *view) item(e openai.ItemEvent) {
 		}
 		v.outputs[output.ID] = output.CallID
 		if e.Type == openai.EventItemAdded {
+			v.running++
 			v.begin(place{output.CallID, 0})
+			v.progress.start("running")
 			return
 		}
 		v.files = append(v.files, output.OutputFiles...)
-		v.progress.start("thinking")
+		if v.running--; v.running <= 0 {
+			v.progress.start("thinking")
+		}
 	case openai.TypeMessage:
 		v.progress.start("thinking")
 		if e.Type == openai.EventItemDone {
@@ -237,7 +242,6 @@ func (v *view) begin(at place) {
 	again := v.screens[at] != nil
 	if !again {
 		v.screens[at] = &screen{}
-		v.progress.start("running")
 	}
 	v.at = at
 	v.endLines()
@@ -294,10 +298,12 @@ func (v *view) outputDone(e openai.OutputDoneEvent) {
 	}
 	v.endLines()
 	v.say("  " + receiptLine(e.Output[0]) + "\n")
-	v.progress.start("thinking")
 	v.at = place{}
-	if e.CommandIndex+1 < len(v.calls[v.byCall[at.call]]) {
-		v.begin(place{at.call, e.CommandIndex + 1})
+	for next := range v.calls[v.byCall[at.call]] { // commands of a call may run side by side; each has its line by now
+		if at := (place{at.call, next}); v.screens[at] == nil {
+			v.begin(at)
+			break
+		}
 	}
 }
 

@@ -50,7 +50,7 @@ func At(prefix string, t time.Time) string {
 // Valid says whether s has the form of an id of this noun. It does not say that the thing exists.
 func Valid(prefix, s string) bool {
 	rest, ok := strings.CutPrefix(s, prefix+"_")
-	if !ok || len(rest) != 26 {
+	if !ok || len(rest) != 26 || strings.ContainsAny(rest, "\r\n") { // the decoder would skip line ends
 		return false
 	}
 	_, err := encoding.DecodeString(rest)

@@ -48,6 +48,7 @@ func TestValid(t *testing.T) {
 		"call_" + body + "0":              false,
 		"call_" + strings.ToUpper(body[:25]) + "U": false,
 		"call_../../../../../../../../":            false,
+		"call_" + body[:25] + "\n":                 false,
 		"call_" + body[:25] + "\x00":               false,
 		"call_" + body[:24] + "é":                  false,
 		"call_call_" + body[5:]:                    false,
@@ -62,7 +63,7 @@ func FuzzValid(f *testing.F) {
 	f.Add(New(File))
 	f.Add("file_x\n")
 	f.Fuzz(func(t *testing.T, s string) {
-		if Valid(File, s) && (len(s) != 31 || strings.ContainsAny(s, "/\\.\x00 ") || s != strings.ToLower(s)) {
+		if Valid(File, s) && (len(s) != 31 || strings.ContainsAny(s, "/\\.\x00\n\r ") || s != strings.ToLower(s)) {
 			t.Errorf("%q is taken as an id", s)
 		}
 	})

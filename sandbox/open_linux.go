@@ -134,9 +134,11 @@ func (r *Report) note(l Limits, missing []string) {
 		r.Limits = "hard"
 	}
 	if len(missing) > 0 {
-		r.Remedies = append(r.Remedies, "run as root, or in a delegated cgroup: systemd-run --user --scope -p Delegate=yes hardshell …")
+		r.Remedies = append(r.Remedies, groupRemedy)
 	}
 }
+
+const groupRemedy = "run as root, or in a delegated group: systemd-run --user --scope -p Delegate=yes hardshell serve"
 
 func makeFolders(dir string, l *layout, id identity) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -26,25 +26,33 @@ func (s *server) start(m *Start, rights []int) {
 	}
 	reply := Started{Request: m.Request, State: StateNew}
 	dir, state, err := s.claim(m)
-	switch {
-	case err != nil:
+	if err != nil {
 		reply.State, reply.Error = StateFailed, err.Error()
-	case state != StateNew:
+		s.say(reply.append(nil))
+		return
+	}
+	if state != StateNew {
 		reply.State = state
 		if j := s.keys[path(m.Key, m.Index)]; j != nil {
 			reply.Job, reply.Order = j.id, j.order
 		}
-	default:
-		s.lastJob++
-		j := newJob(s.lastJob, m, dir)
-		if err := s.run(j, m, stdin); err != nil {
-			s.release(m, j)
-			reply.State, reply.Error = StateFailed, err.Error()
-		} else {
-			reply.Job = j.id
-		}
+		s.say(reply.append(nil))
+		return
 	}
+	s.lastJob++
+	j := newJob(s.lastJob, m, dir)
+	if err := s.run(j, m, stdin); err != nil {
+		s.release(m, j)
+		reply.State, reply.Error = StateFailed, err.Error()
+		s.say(reply.append(nil))
+		return
+	}
+	reply.Job = j.id
 	s.say(reply.append(nil))
+	j.writeRequest(m)
+	if j.exited { // it could not be executed
+		s.end(j)
+	}
 }
 
 // claim makes the job's folder, which is what makes a command run at most once.
@@ -82,23 +90,13 @@ func (s *server) release(m *Start, j *job) {
 	for i := range j.streams {
 		s.silence(j, i)
 	}
-	unix.Unlinkat(j.dir, FileRequest, 0)
 	unix.Unlinkat(fdJobs, path(m.Key, m.Index), unix.AT_REMOVEDIR)
 	j.close()
 }
 
 // run forks the command of a claimed job. An error means that nothing ran; a command that cannot be executed is no
-// error but a call that ended.
-func (s *server) run(j *job, m *Start, stdin int) error {
-	request, err := create(j.dir, FileRequest)
-	if err != nil {
-		return failed("write the request", err)
-	}
-	_, err = unix.Write(request, m.appendJSON(nil))
-	unix.Close(request)
-	if err != nil {
-		return failed("write the request", err)
-	}
+// error but a call that has ended.
+func (s *server) run(j *job, m *Start, stdin int) (err error) {
 	var ends [2]int
 	for i := range j.streams {
 		var p [2]int
@@ -128,9 +126,6 @@ func (s *server) run(j *job, m *Start, stdin int) error {
 	for i := range j.streams {
 		s.pipes[j.streams[i].pipe] = pipeEnd{j, i}
 		s.watch(j.streams[i].pipe, unix.EPOLLIN)
-	}
-	if fault != nil {
-		s.end(j)
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ type job struct {
 	tag     uint64
 	streams [2]stream
 
+	exitFD  int
 	orderFD int
 	order   int64    // bytes of the order file
 	unsaid  [2]int64 // bytes of each stream that no record names yet
@@ -40,7 +41,7 @@ type job struct {
 }
 
 func newJob(id uint32, s *Start, dir int) *job {
-	j := &job{id: id, key: s.Key, index: s.Index, dir: dir, orderFD: -1, started: time.Now().UnixNano()}
+	j := &job{id: id, key: s.Key, index: s.Index, dir: dir, exitFD: -1, orderFD: -1, started: time.Now().UnixNano()}
 	for i := range j.streams {
 		j.streams[i] = stream{pipe: -1, file: -1}
 	}
@@ -112,9 +113,22 @@ func (j *job) finish(oom bool) {
 	}
 	e.OutOfMemory = oom && !j.timedOut && !j.cancelled
 	j.exit, j.ended = e, true
-	if fd, err := create(j.dir, FileExit); err == nil {
-		unix.Write(fd, e.appendJSON(nil))
+	if j.exitFD >= 0 {
+		unix.Write(j.exitFD, e.appendJSON(nil))
+		unix.Close(j.exitFD)
+		j.exitFD = -1
+	}
+}
+
+// writeRequest writes the request, which is for people, and makes the exit file. The command runs already: making a
+// file may cost as much as a fork, and need not be waited for.
+func (j *job) writeRequest(m *Start) {
+	if fd, err := create(j.dir, FileRequest); err == nil {
+		unix.Write(fd, m.appendJSON(nil))
 		unix.Close(fd)
+	}
+	if fd, err := create(j.dir, FileExit); err == nil {
+		j.exitFD = fd // without it, on a full disk, the owner is told the end all the same
 	}
 }
 
@@ -123,8 +137,10 @@ func (j *job) close() {
 	for i := range j.streams {
 		j.streams[i].close()
 	}
-	if j.orderFD >= 0 {
-		unix.Close(j.orderFD)
+	for _, fd := range []int{j.exitFD, j.orderFD} {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
 	}
 	unix.Close(j.dir)
 }

@@ -11,7 +11,7 @@ const (
 	FileStdout  = "stdout"  // the spool; made on the stream's first byte
 	FileStderr  = "stderr"
 	FileOrder   = "order" // records of arrival order; see AppendOrder
-	FileExit    = "exit"  // Exit as JSON, written last by one write; an empty file is a write that failed
+	FileExit    = "exit"  // Exit as JSON, written last, by one write; empty until then, and for ever if that write failed
 )
 
 // Stream numbers, as in the order file.

@@ -233,7 +233,7 @@ func (b *Box) plan(l *layout, g *groups) error {
 }
 
 // refusal is the error of a machine on which a jail cannot be made.
-func refusal(err error) error {
+func refusal(err error) *fault.Error {
 	f := fault.Wrap(fault.Isolation, err, "a sandbox cannot be made on this machine")
 	switch {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):

@@ -92,6 +92,15 @@ func finish(t testing.TB, r *Run, status string) {
 	}
 }
 
+func until(t testing.TB, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(timeout); !ok(); time.Sleep(100 * time.Microsecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("waited too long")
+		}
+	}
+}
+
 // drain reads a subscription to its end.
 func drain(t testing.TB, sub *Subscription) []Frame {
 	t.Helper()

@@ -137,7 +137,7 @@ func jsonField(ts *testscript.TestScript, neg bool, args []string) {
 	if err := json.Unmarshal([]byte(ts.ReadFile(args[1])), &v); err != nil {
 		ts.Fatalf("%s: %v in %s", args[1], err, ts.ReadFile(args[1]))
 	}
-	for _, name := range strings.Split(args[2], ".") {
+	for name := range strings.SplitSeq(args[2], ".") {
 		switch x := v.(type) {
 		case map[string]any:
 			v = x[name]

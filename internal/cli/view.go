@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -68,6 +69,7 @@ func (v *view) watch(ctx context.Context, stream io.Reader) error {
 	go func() {
 		for reader := sse.NewReader(stream); ; {
 			event, err := reader.Next()
+			event.Data = bytes.Clone(event.Data) // the reader's buffer is its own again at the next call
 			select {
 			case pieces <- piece{event, err}:
 			case <-gone:

@@ -34,6 +34,7 @@ var edges = map[[2]string]string{
 	{"internal/gateway/openai", "internal/gateway"}: "a door hangs in the gateway's frame",
 	{"internal/container/*", "internal/container"}:  "a runtime fulfils the contract of its parent",
 	{"internal/llm/*", "internal/llm"}:              "a provider fulfils the contract of its parent",
+	{"terminal/approval", "terminal/command"}:       "a decision reads the syntax tree",
 	{"sandbox", "sandbox/process"}:                  "a box makes jobs",
 	{"sandbox", "sandbox/resident"}:                 "a box talks to its resident",
 	{"sandbox/process", "sandbox/resident"}:         "the layout of a job folder is written down once, beside its writer",

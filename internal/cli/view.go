@@ -238,17 +238,17 @@ func (v *view) command(e commandEvent) {
 
 // begin shows a command's line, once at its start and again when the view comes back to it from another call.
 func (v *view) begin(at place) {
-	if v.at == at {
+	again := v.screens[at] != nil
+	if again && v.at == at {
 		return
 	}
-	again := v.screens[at] != nil
 	if !again {
 		v.screens[at] = &screen{}
 	}
 	v.at = at
 	v.endLines()
 	command := "…"
-	if list := v.calls[v.byCall[at.call]]; at.command < len(list) {
+	if list := v.calls[v.byCall[at.call]]; at.command >= 0 && at.command < len(list) {
 		command = strings.TrimRight(list[at.command], "\n")
 	}
 	mark := "» "

@@ -208,6 +208,8 @@ func FuzzPlain(f *testing.F) {
 
 func FuzzView(f *testing.F) {
 	f.Add([]byte(`{"type":"response.shell_call_command.done","output_index":0,"command_index":3,"command":"x"}`), []byte(`{"type":"response.shell_call_output_content.done","item_id":"s","command_index":1,"output":[{}]}`))
+	f.Add([]byte(`{}`), []byte(`{"type":"response.shell_call_output_content.done","output":[{}]}`)) // of no item at all
+	f.Add([]byte(`{}`), []byte(`{"type":"response.shell_call_output_content.delta","command_index":-1,"delta":{"stdout":"x"}}`))
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		v := newView(&program{Streams: Streams{Out: io.Discard, Err: io.Discard}}, false)
 		if v.event(first) == nil {

@@ -141,11 +141,13 @@ func (sub *Subscription) reached(ctx context.Context) error {
 			}
 			return err
 		}
-		r.mu.Unlock()
-		r.s.log.hurry()
-		r.mu.Lock()
-		if r.durable >= sub.next {
-			break
+		if !r.background { // whose events are always flushed at once
+			r.mu.Unlock()
+			r.s.log.hurry()
+			r.mu.Lock()
+			if r.durable >= sub.next || r.phase == ended {
+				continue
+			}
 		}
 		if err := sub.waitLocked(ctx); err != nil {
 			sub.Close()

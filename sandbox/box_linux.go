@@ -75,7 +75,7 @@ func Attach(ctx context.Context, dir string, fence uint64) (*Box, error) {
 	}
 	b := newBox(dir, conn, saved.Jail, saved.UID)
 	b.report, b.groups.dirs = saved.Report, saved.Groups
-	if err := b.send(resident.Hello{Version: resident.Version, Fence: fence}.Append(nil), nil); err == nil {
+	if err = b.send(resident.Hello{Version: resident.Version, Fence: fence}.Append(nil), nil); err == nil {
 		err = b.greeted(ctx)
 	}
 	if err != nil {
@@ -89,7 +89,8 @@ func Attach(ctx context.Context, dir string, fence uint64) (*Box, error) {
 // Report says what was asked of the box and what was got.
 func (b *Box) Report() Report { return b.report }
 
-// Done is closed when the resident is gone, and with it every command; or when the box was detached.
+// Done is closed when the resident is gone, and with it every command; or when this box was detached from it, by
+// Detach or by a newer owner.
 func (b *Box) Done() <-chan struct{} { return b.done }
 
 // Start runs a command, at most once for each key and index: when they were started before, it returns that call's
@@ -393,6 +394,8 @@ func (b *Box) hear(kind resident.Kind, body []byte) {
 		if number, e, silent, err := resident.ParseEnded(body); err == nil {
 			b.ended(number, e, silent)
 		}
+	case resident.KindRefused:
+		b.end(fault.New(fault.Conflict, "the sandbox has another owner now: %s", body))
 	case resident.KindSilent:
 		if number, err := resident.ParseSilent(body); err == nil {
 			b.mu.Lock()

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/sandbox/resident"
@@ -149,11 +148,22 @@ func (l *layout) local(spec *Spec) error {
 	}
 	if real, err := filepath.EvalSymlinks(spec.Cwd); err == nil {
 		l.Home = real
-		if spec.Policy.Mode != WorkspaceWrite && (strings.HasPrefix(real+"/", "/tmp/") || strings.HasPrefix(real+"/", "/var/tmp/")) {
-			l.add(resident.Mount{Step: resident.StepBind, Source: real, Target: real}) // the private /tmp would hide where we stand
+		if spec.Policy.Mode != WorkspaceWrite && l.hides(real) {
+			l.uncover(real)
+			return l.bind(real, real, false)
 		}
 	}
 	return nil
+}
+
+// hides says whether a box would not see the folder that it stands in: below a /tmp of its own, or a closed folder.
+func (l *layout) hides(path string) bool {
+	for i := 1; i < len(path); i++ {
+		if path[i] == '/' && (path[:i] == "/tmp" || path[:i] == "/var/tmp" || !l.id.mayEnter(path[:i])) {
+			return true
+		}
+	}
+	return false
 }
 
 // uncover makes a way to a folder of ours below one that the box's uid may not enter, such as root's home: the closed
@@ -169,13 +179,17 @@ func (l *layout) uncover(path string) {
 
 // writable binds a host folder at target, for the box's uid to write.
 func (l *layout) writable(source, target string) error {
+	l.Writable = append(l.Writable, target)
+	return l.bind(source, target, true)
+}
+
+func (l *layout) bind(source, target string, writable bool) error {
 	if !clean(source) {
 		return fault.New(fault.Invalid, "the folder %q is not a plain absolute path", source)
 	}
-	l.Writable = append(l.Writable, target)
-	m := resident.Mount{Step: resident.StepBind, Source: source, Target: target, Writable: true}
+	m := resident.Mount{Step: resident.StepBind, Source: source, Target: target, Writable: writable}
 	if l.id.root {
-		fd, err := l.tree(source)
+		fd, err := l.tree(source, writable)
 		if err != nil {
 			return err
 		}
@@ -188,7 +202,7 @@ func (l *layout) writable(source, target string) error {
 
 // tree clones the mount of a folder for a box whose uid may not be able to reach its path. A folder of root's is
 // shown as the box's own; one of the box's uid as it is; any other would need to be run as its owner.
-func (l *layout) tree(source string) (int, error) {
+func (l *layout) tree(source string, writable bool) (int, error) {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
 		return -1, fault.Wrap(fault.Isolation, err, "the folder %s cannot be shown to a sandbox", source)
@@ -199,6 +213,9 @@ func (l *layout) tree(source string) (int, error) {
 		return -1, fault.Wrap(fault.Isolation, err, "the folder %s cannot be shown to a sandbox", source)
 	}
 	attr := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
+	if !writable {
+		attr.Attr_set |= unix.MOUNT_ATTR_RDONLY
+	}
 	switch int(st.Uid) {
 	case l.id.host:
 	case 0:
@@ -211,6 +228,9 @@ func (l *layout) tree(source string) (int, error) {
 		attr.Attr_set |= unix.MOUNT_ATTR_IDMAP
 		attr.Userns_fd = uint64(ns)
 	default:
+		if !writable {
+			break // it reads what others may
+		}
 		unix.Close(fd)
 		return -1, fault.New(fault.Isolation, "the folder %s belongs to uid %d, the sandbox runs as uid %d", source, st.Uid, l.id.host).
 			WithTry("chown it to uid %d, or run hardshell as uid %d", l.id.host, st.Uid)

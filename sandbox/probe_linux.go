@@ -156,7 +156,7 @@ func probeIDMap() Layer {
 	}
 	defer os.RemoveAll(dir)
 	l := layout{id: identity{root: true, host: uidBase, group: uidBase}, spawn: currentSpawner()}
-	fd, err := l.tree(dir)
+	fd, err := l.tree(dir, true)
 	if err != nil {
 		f, _ := fault.As(err)
 		return Layer{State: Missing, Detail: err.Error(), Remedy: remedyOf(f)}

@@ -39,7 +39,7 @@ func (c Clone) Start(files []int) (pid, pidfd int, err error) {
 	if c.Namespaces != 0 {
 		c.enter(sys)
 	}
-	pid, err = syscall.ForkExec("/proc/self/exe", []string{Name}, &syscall.ProcAttr{Dir: "/", Env: residentEnv, Files: all, Sys: sys})
+	pid, err = syscall.ForkExec("/proc/self/exe", []string{Name, decimal(int64(len(all)))}, &syscall.ProcAttr{Dir: "/", Env: residentEnv, Files: all, Sys: sys})
 	if err != nil {
 		return 0, -1, failed("start a resident", err)
 	}

@@ -86,6 +86,7 @@ func (s *server) adopt(c *conn, body []byte) bool {
 	delete(s.guests, c.fd)
 	if old := s.owner; old != nil {
 		s.owner = nil
+		old.try(append([]byte{byte(KindRefused)}, "a newer owner has come"...))
 		s.unwatch(old.fd)
 		old.close()
 	}

@@ -3,6 +3,9 @@ package resident
 import (
 	"os"
 	"os/signal"
+	"runtime"
+	"strings"
+	"sync"
 	"syscall"
 	"time"
 	"unsafe"
@@ -48,7 +51,7 @@ const maxGuests = 8
 
 // serve is the resident's life. It does not return.
 func serve() {
-	unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
+	dropInherited()
 	s := &server{owner: &conn{fd: fdOwner}, guests: map[int]*conn{}, jobs: map[uint32]*job{}, keys: map[string]*job{},
 		pids: map[int]*job{}, pipes: map[int]pipeEnd{}, buf: make([]byte, MaxPacket), oom: -1}
 	if err := s.begin(); err != nil {
@@ -57,6 +60,30 @@ func serve() {
 	}
 	for {
 		s.turn()
+	}
+}
+
+// dropInherited closes what our owner had inherited itself and did not mean for us: a pipe that stays open here keeps
+// somebody waiting. The runtime's own descriptors stay. Nothing passes to commands.
+func dropInherited() {
+	unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
+	first := FirstFree
+	if len(os.Args) > 1 {
+		first = number([]byte(os.Args[1]))
+	}
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		fd := number([]byte(e.Name()))
+		if fd < first {
+			continue
+		}
+		name, err := os.Readlink("/proc/self/fd/" + e.Name())
+		if err == nil && !strings.HasPrefix(name, "anon_inode:") && !strings.HasPrefix(name, "/sys/fs/cgroup/") {
+			unix.Close(fd)
+		}
 	}
 }
 
@@ -81,6 +108,7 @@ func (s *server) begin() error {
 		return failed("open ourselves", err)
 	}
 	s.listenSignals()
+	warmThreads()
 	if s.notes, err = setUp(plan, &secret); err != nil {
 		return err
 	}
@@ -157,6 +185,23 @@ func (s *server) listenSignals() {
 		}
 		unix.RawSyscall6(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&ignore)), 0, 8, 0, 0)
 	}
+}
+
+// warmThreads makes all threads that the runtime will ever need here. Later, at the box's limit of processes, it could
+// make none, and would end us.
+func warmThreads() {
+	const spare = 5
+	var all, done sync.WaitGroup
+	all.Add(spare)
+	for range spare {
+		done.Go(func() {
+			runtime.LockOSThread()
+			all.Done()
+			all.Wait() // every one holds a thread of its own
+			runtime.UnlockOSThread()
+		})
+	}
+	done.Wait()
 }
 
 // relay is the guarantee behind the fast path: SIGCHLD usually interrupts the loop's own epoll, but it may arrive

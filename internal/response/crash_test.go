@@ -214,6 +214,9 @@ func TestAStaleOwnerCanNeitherAppendNorEnd(t *testing.T) {
 	// A response of the old owner that was not taken over goes on beside those that were.
 	own := begin(t, old, Begin{Store: true})
 	announce(t, own)
+	if err := own.Sync(within(t)); err != nil { // a flush of its own, so that the next has only what was checked before
+		t.Fatal(err)
+	}
 	if err := appends.Emit(openai.NewDelta(openai.EventTextDelta, "msg_1", 0, 0, "too late")); err != nil {
 		t.Fatal(err) // in the foreground the owner learns of it with the flush
 	}

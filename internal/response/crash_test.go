@@ -221,7 +221,7 @@ func TestAStaleOwnerCanNeitherAppendNorEnd(t *testing.T) {
 		t.Fatal(err) // in the foreground the owner learns of it with the flush
 	}
 	if err := appends.Sync(within(t)); !isConflict(err) {
-		t.Errorf("append: %v, want fault.Conflict", err)
+		t.Fatalf("append: %v, want fault.Conflict", err)
 	}
 	<-appends.Context().Done()
 	if cause := context.Cause(appends.Context()); !isConflict(cause) {

@@ -160,7 +160,7 @@ func (p *plan) ask(first, last bool, added []openai.Item) (llm.Request, error) {
 		return llm.Request{}, err
 	}
 	out := llm.Request{Model: p.route.Model, Items: items, MaxOutputTokens: r.MaxOutputTokens, Temperature: r.Temperature,
-		TopP: r.TopP, Text: r.Text, Reasoning: r.Reasoning}
+		TopP: r.TopP, Text: r.Text, Reasoning: r.Reasoning, Whole: !isTrue(r.Stream) && !isTrue(r.Background)}
 	if r.User != nil {
 		out.User = *r.User
 	}

@@ -29,6 +29,10 @@ type Request struct {
 	Text              json.RawMessage
 	Reasoning         json.RawMessage
 	User              string
+
+	// Whole says that nobody reads the events as they come, so that the upstream may be asked for its answer in one
+	// piece. The law of Stream stays the same.
+	Whole bool
 }
 
 // A Provider answers for one upstream. It is safe for use by many goroutines.

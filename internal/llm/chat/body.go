@@ -25,9 +25,11 @@ func (d Dialect) Body(r llm.Request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	req := openai.ChatRequest{Model: r.Model, Messages: messages, Stream: true,
-		StreamOptions: &openai.ChatStreamOptions{IncludeUsage: true},
-		Temperature:   r.Temperature, TopP: r.TopP, User: r.User}
+	req := openai.ChatRequest{Model: r.Model, Messages: messages, Stream: !r.Whole,
+		Temperature: r.Temperature, TopP: r.TopP, User: r.User}
+	if req.Stream {
+		req.StreamOptions = &openai.ChatStreamOptions{IncludeUsage: true} // an answer in one piece always has it
+	}
 	if d.MaxCompletionTokens {
 		req.MaxCompletionTokens = r.MaxOutputTokens
 	} else {

@@ -1,4 +1,4 @@
-// Package chat asks any Chat Completions server, streaming: OpenAI, Azure, Ollama, llama.cpp, vLLM and their like.
+// Package chat asks any Chat Completions server, streaming where events are read as they come: OpenAI, Azure, Ollama, llama.cpp, vLLM and their like.
 //
 // Translation is pure: a request becomes a body by [Body], the chunks of the answer become events by a decoder that
 // forgives what servers get wrong. It keeps no conversation and runs no tool; shell items must have been rewritten to
@@ -102,11 +102,6 @@ func (p *Provider) Check(r llm.Request) error {
 // Stream implements [llm.Provider].
 func (p *Provider) Stream(ctx context.Context, r llm.Request) iter.Seq2[openai.Event, error] {
 	return func(yield func(openai.Event, error) bool) {
-		body, err := p.dialect.Body(r)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		p.stream(ctx, body, yield)
+		p.stream(ctx, r, yield)
 	}
 }

@@ -92,11 +92,18 @@ type failure struct {
 	wait  time.Duration // what the server asked for, 0 if nothing
 }
 
-// stream tries the call until it has begun to answer, then follows the answer to its end.
-func (p *Provider) stream(ctx context.Context, body []byte, yield func(openai.Event, error) bool) {
+// stream tries the call until it has begun to answer, then follows the answer to its end. Only the first try asks for
+// the answer in one piece: between here and the model something may have no patience with a long silence, or the
+// server may do one of the two badly.
+func (p *Provider) stream(ctx context.Context, r llm.Request, yield func(openai.Event, error) bool) {
 	turn := llm.NewTurn(yield, p.mint)
 	for try := 1; ; try++ {
-		f := p.try(ctx, body, turn)
+		body, err := p.dialect.Body(r)
+		if err != nil {
+			turn.Fail(err)
+			return
+		}
+		f := p.try(ctx, body, r.Whole, turn)
 		if f == nil || turn.Gone() {
 			return
 		}
@@ -104,6 +111,7 @@ func (p *Provider) stream(ctx context.Context, body []byte, yield func(openai.Ev
 			turn.Fail(fault.Wrap(fault.Cancelled, context.Cause(ctx), "the call of %s was cancelled", p.o.Name))
 			return
 		}
+		r.Whole = false
 		wait := max(f.wait, backoff(try))
 		if turn.Items() > 0 || !f.again || try == maxTries || wait > p.o.MaxRetryWait {
 			if f.wait > 0 {
@@ -132,7 +140,7 @@ var (
 )
 
 // try makes one call. It returns nil when the turn has ended or nobody wants it any more.
-func (p *Provider) try(parent context.Context, body []byte, turn *llm.Turn) *failure {
+func (p *Provider) try(parent context.Context, body []byte, whole bool, turn *llm.Turn) *failure {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
 	req, err := p.request(ctx, http.MethodPost, "/chat/completions", body)
@@ -140,12 +148,18 @@ func (p *Provider) try(parent context.Context, body []byte, turn *llm.Turn) *fai
 		e, _ := fault.As(err)
 		return &failure{err: e}
 	}
-	head := time.AfterFunc(p.o.FirstByteTimeout, func() { cancel(errNoAnswer) })
+	patience := p.o.FirstByteTimeout
+	if whole {
+		// The head comes when the whole answer is made. Nothing tells a model that works from one that is stuck.
+		req.Header.Set("Accept", "application/json")
+		patience += p.o.IdleTimeout
+	}
+	head := time.AfterFunc(patience, func() { cancel(errNoAnswer) })
 	res, err := p.client.Do(req)
 	head.Stop()
 	if err != nil {
 		if context.Cause(ctx) == errNoAnswer {
-			return &failure{err: fault.New(fault.Upstream, "%s did not answer within %s", p.o.Name, p.o.FirstByteTimeout).WithCode("server_error")}
+			return &failure{err: fault.New(fault.Upstream, "%s did not answer within %s", p.o.Name, patience).WithCode("server_error"), again: whole}
 		}
 		return &failure{err: connectError(p.o.Name, err, p.secrets), again: true}
 	}
@@ -154,7 +168,11 @@ func (p *Provider) try(parent context.Context, body []byte, turn *llm.Turn) *fai
 	watched.timer = time.AfterFunc(p.o.IdleTimeout, func() { cancel(errIdle) })
 	defer watched.timer.Stop()
 	if res.StatusCode != http.StatusOK {
-		return p.refused(res, watched)
+		f := p.refused(res, watched)
+		if whole && res.StatusCode == http.StatusBadRequest {
+			f.again = strings.Contains(strings.ToLower(f.err.Message), "stream") // some models do nothing else
+		}
+		return f
 	}
 	return p.follow(ctx, res, watched, turn)
 }

@@ -23,7 +23,7 @@ func (p *Provider) follow(ctx context.Context, res *http.Response, body *watch, 
 		sniffed := bufio.NewReader(body)
 		switch first := firstByte(sniffed); first {
 		case '{':
-			return p.whole(sniffed, d)
+			return p.whole(ctx, sniffed, d)
 		case 'd', 'e', 'i', 'r', ':', 0xEF: // data, event, id, retry, a comment, a byte order mark
 			r = sniffed
 		default:
@@ -81,10 +81,10 @@ func firstByte(r *bufio.Reader) byte {
 }
 
 // whole reads an answer that came in one piece: a completion, or an error under status 200.
-func (p *Provider) whole(r io.Reader, d *decoder) *failure {
+func (p *Provider) whole(ctx context.Context, r io.Reader, d *decoder) *failure {
 	raw, err := io.ReadAll(io.LimitReader(r, maxWhole))
 	if err != nil {
-		return p.cut(context.Background(), err)
+		return p.cut(ctx, err)
 	}
 	if err := d.data("", bytes.TrimSpace(raw)); err != nil {
 		return p.told(err)

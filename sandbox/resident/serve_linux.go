@@ -182,6 +182,10 @@ func (s *server) listenSignals() {
 		switch syscall.Signal(sig) {
 		case syscall.SIGCHLD, syscall.SIGKILL, syscall.SIGSTOP, 32, 33, 34: // the last are libc's and not the runtime's
 			continue
+		case syscall.SIGCONT, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU:
+			// The runtime gives its children the default for signals that it handles, and it handles none of these:
+			// ignored here they would be ignored in every command. The kernel keeps them from the first process.
+			continue
 		}
 		unix.RawSyscall6(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&ignore)), 0, 8, 0, 0)
 	}

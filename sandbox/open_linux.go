@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/internal/cleanup"
@@ -63,7 +64,11 @@ func Open(ctx context.Context, spec Spec) (*Box, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := b.greeted(ctx); err != nil {
+	err = b.greeted(ctx)
+	if e := <-b.entered; e != nil && err == nil {
+		err = fault.Wrap(fault.Isolation, e, "the sandbox cannot enter its control group")
+	}
+	if err != nil {
 		return nil, err
 	}
 	report.Missing = append(report.Missing, b.notes...)
@@ -75,6 +80,10 @@ func Open(ctx context.Context, spec Spec) (*Box, error) {
 	go b.listen()
 	return b, nil
 }
+
+// startLimit is how long a box may take to come up, which takes it milliseconds: past it something is stuck, and the
+// caller must hear that.
+const startLimit = 10 * time.Second
 
 // check refuses what no box can be made of.
 func (s *Spec) check() error {
@@ -189,21 +198,25 @@ func launch(spec *Spec, l *layout, g *groups, undo *cleanup.Stack) (*Box, error)
 		return nil, fault.Wrap(fault.Internal, err, "the box's log cannot be opened")
 	}
 	defer unix.Close(log)
+	b := newBox(spec.Dir, conn, l.Jail, l.id.host)
+	b.groups = g
+	if err := b.plan(l, g); err != nil { // it waits in the socket, so that the resident need not
+		return nil, err
+	}
 	files := append([]int{log, pair[1], listener, jobs}, l.trees...)
 	pid, pidfd, mine, err := l.spawn.start(l.clone(), files)
 	if err != nil {
 		return nil, refusal(err)
 	}
-	b := newBox(spec.Dir, conn, l.Jail, l.id.host)
-	b.pidfd, b.groups = pidfd, g
+	b.pidfd = pidfd
 	if mine {
 		b.child = pid
 	}
 	undo.Add(b.abort)
-	if err := g.enter(pid); err != nil {
-		return nil, fault.Wrap(fault.Isolation, err, "the sandbox cannot enter its control group")
-	}
-	return b, b.plan(l, g)
+	// Entering takes the kernel milliseconds, in which the resident builds its root. It forks nothing before Open returns.
+	b.entered = make(chan error, 1)
+	go func() { b.entered <- g.enter(pid) }()
+	return b, nil
 }
 
 // clone says which namespaces the resident is born into.

@@ -41,11 +41,12 @@ func StartSpawner(ctx context.Context) (stop func(), err error) {
 	}
 	sweepGroups()
 	return sync.OnceFunc(func() {
-		running.CompareAndSwap(far, nil)
 		far.mu.Lock()
 		defer far.mu.Unlock()
-		s.Close()
-		unix.Wait4(pid, nil, 0, nil)
+		if running.CompareAndSwap(far, nil) {
+			s.Close()
+			unix.Wait4(pid, nil, 0, nil)
+		}
 	}), nil
 }
 
@@ -53,21 +54,40 @@ func currentSpawner() spawner { return spawner{running.Load()} }
 
 // start clones a resident. mine says that it is our own child, which we must reap.
 func (s spawner) start(c resident.Clone, files []int) (pid, pidfd int, mine bool, err error) {
-	if s.far == nil {
-		pid, pidfd, err = c.Start(files)
-		return pid, pidfd, true, err
+	if s.far != nil {
+		pid, pidfd, err = askFar(s.far, func(far *resident.Spawner) (int, int, error) { return far.Start(c, files) })
+		if !s.far.s.Lost(err) {
+			return pid, pidfd, false, err
+		}
 	}
-	s.far.mu.Lock()
-	defer s.far.mu.Unlock()
-	pid, pidfd, err = s.far.s.Start(c, files)
-	return pid, pidfd, false, err
+	pid, pidfd, err = c.Start(files)
+	return pid, pidfd, true, err
 }
 
 func (s spawner) userNamespace(inside, outside int) (int, error) {
-	if s.far == nil {
-		return resident.UserNamespace(inside, outside)
+	if s.far != nil {
+		_, fd, err := askFar(s.far, func(far *resident.Spawner) (int, int, error) {
+			fd, err := far.UserNamespace(inside, outside)
+			return 0, fd, err
+		})
+		if !s.far.s.Lost(err) {
+			return fd, err
+		}
 	}
-	s.far.mu.Lock()
-	defer s.far.mu.Unlock()
-	return s.far.s.UserNamespace(inside, outside)
+	return resident.UserNamespace(inside, outside)
+}
+
+// askFar asks the spawner, one question at a time. A spawner that is lost is let go: from then on this process makes
+// its boxes itself, which is slower and works.
+func askFar(far *farSpawner, ask func(*resident.Spawner) (int, int, error)) (pid, fd int, err error) {
+	far.mu.Lock()
+	defer far.mu.Unlock()
+	if running.Load() != far { // let go while we waited for our turn: its descriptor is somebody else's now
+		return 0, -1, unix.ESHUTDOWN
+	}
+	pid, fd, err = ask(far.s)
+	if far.s.Lost(err) && running.CompareAndSwap(far, nil) {
+		far.s.Close()
+	}
+	return pid, fd, err
 }

@@ -1,8 +1,10 @@
 package resident
 
 import (
+	"errors"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -151,7 +153,10 @@ func (s *Spawner) ask(message []byte, files []int) (pid, fd int, err error) {
 			return 0, -1, failed("hear the spawner", err)
 		}
 		if !more {
-			unix.Poll([]unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}}, -1)
+			ready, err := unix.Poll([]unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}}, int(spawnLimit/time.Millisecond))
+			if ready == 0 && err == nil {
+				return 0, -1, failed("hear the spawner", unix.ETIMEDOUT)
+			}
 			continue
 		}
 		r := reader{b: reply[1:]}
@@ -163,6 +168,16 @@ func (s *Spawner) ask(message []byte, files []int) (pid, fd int, err error) {
 		c.rights = nil
 		return pid, fd, nil
 	}
+}
+
+// spawnLimit is how long a spawner may take for one clone, which takes it milliseconds.
+const spawnLimit = 10 * time.Second
+
+// Lost says whether an error of Start or UserNamespace means that the spawner itself is gone or stuck; any other is
+// its answer. A lost spawner is closed and asked nothing more: a late answer would be taken for that to a new question.
+func (s *Spawner) Lost(err error) bool {
+	var answered *spawnError
+	return err != nil && !errors.As(err, &answered)
 }
 
 type spawnError struct{ text string }

@@ -251,16 +251,16 @@ func TestFollowIsLive(t *testing.T) {
 		return 0
 	}
 	e := b.exec(t, c.ID, "steps")
-	seen := ""
+	var seen strings.Builder
 	for d, err := range e.Follow(b.ctx) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		seen += d.Stdout
+		seen.WriteString(d.Stdout)
 		goOn <- struct{}{} // the program cannot go on before its output was shown
 	}
-	if seen != "012" {
-		t.Errorf("saw %q", seen)
+	if seen.String() != "012" {
+		t.Errorf("saw %q", seen.String())
 	}
 }
 

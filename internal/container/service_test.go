@@ -163,15 +163,15 @@ func TestListPages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out := ""
+		var out strings.Builder
 		for _, c := range list {
 			for i, id := range made {
 				if id == c.ID {
-					out += string(rune('0' + i))
+					out.WriteString(string(rune('0' + i)))
 				}
 			}
 		}
-		return out, more
+		return out.String(), more
 	}
 	tests := []struct {
 		page Page

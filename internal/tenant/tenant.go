@@ -15,6 +15,7 @@ import (
 	"encoding/base32"
 	"fmt"
 	"io/fs"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -258,9 +259,7 @@ func (s *Service) Revoke(ctx context.Context, keyID string) error {
 func (s *Service) change(edit func(map[string]entry)) {
 	old := *s.live.Load()
 	live := make(map[string]entry, len(old)+1)
-	for part, e := range old {
-		live[part] = e
-	}
+	maps.Copy(live, old)
 	edit(live)
 	s.live.Store(&live)
 }

@@ -189,16 +189,16 @@ func TestFollowEndsEarly(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)
 		gone := errors.New("client went away")
-		var seen string
+		var seen strings.Builder
 		var last error
 		for c, err := range w.job.Follow(ctx) {
 			if last = err; err == nil {
-				seen += string(c.Data)
+				seen.WriteString(string(c.Data))
 				cancel(gone)
 			}
 		}
-		if seen != "x" || !errors.Is(last, gone) {
-			t.Errorf("saw %q, %v", seen, last)
+		if seen.String() != "x" || !errors.Is(last, gone) {
+			t.Errorf("saw %q, %v", seen.String(), last)
 		}
 		if _, err := w.job.Wait(ctx); !errors.Is(err, gone) {
 			t.Errorf("Wait() = %v", err)

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"maps"
 	"runtime"
 
 	"github.com/hardshell-dev/hardshell/fault"
@@ -49,9 +50,7 @@ func (s Shell) prepare(c Call, goos string) (Invocation, error) {
 	env := c.Policy.apply(environ, goos)
 	ours := UnifiedExec()
 	if !c.TTY {
-		for name, value := range NoTerminal() {
-			ours[name] = value
-		}
+		maps.Copy(ours, NoTerminal())
 	}
 	for name, value := range ours {
 		if _, set := c.Policy.Set[name]; set && env.has(name) {

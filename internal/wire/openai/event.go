@@ -2,7 +2,6 @@ package openai
 
 import (
 	"encoding/json"
-	"strconv"
 	"unicode/utf8"
 )
 
@@ -166,30 +165,7 @@ func NewCommand(typ string, index, command int, text string) *CommandEvent {
 }
 
 // MarshalJSON writes the keys of the event's type.
-func (e *DoneEvent) MarshalJSON() ([]byte, error) {
-	m := struct {
-		Head
-		ItemID       string  `json:"item_id"`
-		OutputIndex  int     `json:"output_index"`
-		ContentIndex *int    `json:"content_index,omitempty"`
-		Text         *string `json:"text,omitempty"`
-		Refusal      *string `json:"refusal,omitempty"`
-		Arguments    *string `json:"arguments,omitempty"`
-		Name         string  `json:"name,omitempty"`
-		Logprobs     *[]int  `json:"logprobs,omitempty"`
-	}{Head: e.Head, ItemID: e.ItemID, OutputIndex: e.OutputIndex}
-	switch e.Type {
-	case EventRefusalDone:
-		m.Refusal, m.ContentIndex = &e.Text, &e.ContentIndex
-	case EventArgumentsDone:
-		m.Arguments, m.Name = &e.Text, e.Name
-	case EventTextDone:
-		m.Text, m.ContentIndex, m.Logprobs = &e.Text, &e.ContentIndex, &[]int{}
-	default:
-		m.Text, m.ContentIndex = &e.Text, &e.ContentIndex
-	}
-	return Marshal(m)
-}
+func (e *DoneEvent) MarshalJSON() ([]byte, error) { return e.append(nil), nil }
 
 // MarshalJSON writes "delta" for deltas and "command" for the rest.
 func (e *CommandEvent) MarshalJSON() ([]byte, error) {
@@ -208,32 +184,22 @@ func (e *CommandEvent) MarshalJSON() ([]byte, error) {
 	return Marshal(m)
 }
 
-// AppendEvent appends the event's JSON to b. Text deltas, nine events in ten of a stream, are written by hand;
-// everything else goes through [Marshal].
+// AppendEvent appends the event's JSON to b.
 func AppendEvent(b []byte, ev Event) ([]byte, error) {
-	e, ok := ev.(*DeltaEvent)
-	if !ok {
-		raw, err := Marshal(ev)
-		return append(b, raw...), err
+	switch e := ev.(type) {
+	case *DeltaEvent:
+		return e.append(b), nil
+	case *DoneEvent:
+		return e.append(b), nil
+	case *PartEvent:
+		return e.append(b)
+	case *ItemEvent:
+		return e.append(b)
+	case *Lifecycle:
+		return e.append(b)
 	}
-	b = append(b, `{"type":"`...)
-	b = append(b, e.Type...)
-	b = append(b, `","sequence_number":`...)
-	b = strconv.AppendInt(b, e.Sequence, 10)
-	b = append(b, `,"item_id":`...)
-	b = AppendString(b, e.ItemID)
-	b = append(b, `,"output_index":`...)
-	b = strconv.AppendInt(b, int64(e.OutputIndex), 10)
-	if e.Type != EventArgumentsDelta {
-		b = append(b, `,"content_index":`...)
-		b = strconv.AppendInt(b, int64(e.ContentIndex), 10)
-	}
-	b = append(b, `,"delta":`...)
-	b = AppendString(b, e.Delta)
-	if e.Type == EventTextDelta {
-		b = append(b, `,"logprobs":[]`...)
-	}
-	return append(b, '}'), nil
+	raw, err := Marshal(ev)
+	return append(b, raw...), err
 }
 
 // AppendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD, as encoding/json writes it.

@@ -88,6 +88,16 @@ func NewItem(v any) Item {
 	if err != nil {
 		panic("openai.NewItem: " + err.Error())
 	}
+	switch v := v.(type) { // what is made for every answer needs no reading back
+	case Message:
+		if v.Type != "" {
+			return Item{Type: v.Type, ID: v.ID, Role: v.Role, Status: v.Status, Raw: raw}
+		}
+	case FunctionCall:
+		if v.Type != "" {
+			return Item{Type: v.Type, ID: v.ID, CallID: v.CallID, Status: v.Status, Raw: raw}
+		}
+	}
 	var i Item
 	if err := i.UnmarshalJSON(raw); err != nil {
 		panic("openai.NewItem: " + err.Error())
@@ -97,6 +107,16 @@ func NewItem(v any) Item {
 
 // Marshal is json.Marshal without HTML escaping: "<" stays "<", as the vendor sends it.
 func Marshal(v any) ([]byte, error) {
+	switch v := v.(type) {
+	case Message:
+		return v.append(nil)
+	case Response:
+		return v.append(make([]byte, 0, 2<<10))
+	case *Response:
+		if v != nil {
+			return v.append(make([]byte, 0, 2<<10))
+		}
+	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -120,6 +140,8 @@ type Message struct {
 // assistant is told apart by the message's role, which the reader has).
 type Content []Part
 
+var onePart, onePartEnd = []byte(`[{"type":"input_text","text":`), []byte(`}]`)
+
 // UnmarshalJSON accepts a string or a list of parts.
 func (c *Content) UnmarshalJSON(data []byte) error {
 	var text string
@@ -129,6 +151,15 @@ func (c *Content) UnmarshalJSON(data []byte) error {
 		}
 		*c = Content{{Type: "input_text", Text: text}}
 		return nil
+	}
+	if text, ok := bytes.CutPrefix(data, onePart); ok { // as UserText writes it
+		if text, ok = bytes.CutSuffix(text, onePartEnd); ok {
+			var s string
+			if json.Unmarshal(text, &s) == nil { // else there is more than one text in it
+				*c = Content{{Type: "input_text", Text: s}}
+				return nil
+			}
+		}
 	}
 	var parts []Part
 	if err := json.Unmarshal(data, &parts); err != nil {

@@ -27,6 +27,7 @@ type Box struct {
 	notes  []string
 	child  int // the resident's pid, if it is our own child
 	groups *groups
+	fresh  bool // we made the resident; it did not live before us
 	done   chan struct{}
 
 	sending sync.Mutex
@@ -315,7 +316,7 @@ func (b *Box) greeted(ctx context.Context) error {
 		body := buf[1:n]
 		switch resident.Kind(buf[0]) {
 		case resident.KindRefused:
-			if b.pidfd < 0 {
+			if !b.fresh {
 				return fault.New(fault.Conflict, "the sandbox refused: %s", body)
 			}
 			return refusal(errors.New(string(body)))

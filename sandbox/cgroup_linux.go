@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,8 +14,10 @@ import (
 
 // groups are the control groups of one box. They bound it; they are not how its processes are found.
 type groups struct {
-	dirs []string
-	oom  string // a file that counts kills for memory
+	dirs    []string
+	join    []string // v1: files by which the resident's main thread, and so what it forks, enters
+	unified string   // v2: the group that the resident is born into
+	oom     string   // a file that counts kills for memory
 }
 
 // hierarchy is a place where groups can be made.
@@ -57,7 +60,14 @@ func (g *groups) limit(name, controller string, value int64) error {
 			err = errno(e)
 			continue
 		}
-		g.dirs = append(g.dirs, dir)
+		if !slices.Contains(g.dirs, dir) {
+			g.dirs = append(g.dirs, dir)
+		}
+		if h.unified {
+			g.unified = dir
+		} else {
+			g.join = append(g.join, filepath.Join(dir, "tasks"))
+		}
 		if controller == "memory" {
 			g.oom = filepath.Join(dir, map[bool]string{true: "memory.events", false: "memory.oom_control"}[h.unified])
 		}
@@ -82,14 +92,24 @@ func writeLimit(dir, controller string, unified bool, value int64) error {
 	return nil
 }
 
-// enter puts a process into every group.
-func (g *groups) enter(pid int) error {
-	for _, d := range g.dirs {
-		if err := os.WriteFile(filepath.Join(d, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0); err != nil {
-			return err
+// rights opens what the resident needs to enter the groups, and to see their kills. Entering is its own act, of its
+// main thread alone: for another's whole process the kernel would take milliseconds.
+func (g *groups) rights() (fds []int, err error) {
+	for _, name := range g.join {
+		fd, err := unix.Open(name, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return fds, err
 		}
+		fds = append(fds, fd)
 	}
-	return nil
+	if g.oom != "" {
+		fd, err := unix.Open(g.oom, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return fds, err
+		}
+		fds = append(fds, fd)
+	}
+	return fds, nil
 }
 
 // remove deletes the groups. The kernel takes a moment to let go of dead processes' groups.

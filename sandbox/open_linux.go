@@ -64,11 +64,7 @@ func Open(ctx context.Context, spec Spec) (*Box, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = b.greeted(ctx)
-	if e := <-b.entered; e != nil && err == nil {
-		err = fault.Wrap(fault.Isolation, e, "the sandbox cannot enter its control group")
-	}
-	if err != nil {
+	if err := b.greeted(ctx); err != nil {
 		return nil, err
 	}
 	report.Missing = append(report.Missing, b.notes...)
@@ -107,7 +103,6 @@ func (s *Spec) check() error {
 func design(spec *Spec, id identity) (*layout, *Report, error) {
 	l := &layout{id: id, spawn: currentSpawner()}
 	l.Version, l.Fence, l.Grace = resident.Version, spec.Fence, spec.Grace
-	l.OOM = spec.Limits.MemoryBytes > 0
 	if spec.Policy.Mode == DangerFullAccess || spec.Policy.Mode == ExternalSandbox {
 		l.Home = spec.Cwd
 		return l, &Report{Asked: RungNone, Got: RungNone}, nil
@@ -199,12 +194,21 @@ func launch(spec *Spec, l *layout, g *groups, undo *cleanup.Stack) (*Box, error)
 	}
 	defer unix.Close(log)
 	b := newBox(spec.Dir, conn, l.Jail, l.id.host)
-	b.groups = g
+	b.groups, b.fresh = g, true
 	if err := b.plan(l, g); err != nil { // it waits in the socket, so that the resident need not
 		return nil, err
 	}
 	files := append([]int{log, pair[1], listener, jobs}, l.trees...)
-	pid, pidfd, mine, err := l.spawn.start(l.clone(), files)
+	clone := l.clone()
+	if g.unified != "" {
+		group, err := unix.Open(g.unified, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, fault.Wrap(fault.Isolation, err, "the sandbox's control group is not to be used")
+		}
+		defer unix.Close(group)
+		clone.Group, files = true, append(files, group)
+	}
+	pid, pidfd, mine, err := l.spawn.start(clone, files)
 	if err != nil {
 		return nil, refusal(err)
 	}
@@ -213,9 +217,6 @@ func launch(spec *Spec, l *layout, g *groups, undo *cleanup.Stack) (*Box, error)
 		b.child = pid
 	}
 	undo.Add(b.abort)
-	// Entering takes the kernel milliseconds, in which the resident builds its root. It forks nothing before Open returns.
-	b.entered = make(chan error, 1)
-	go func() { b.entered <- g.enter(pid) }()
 	return b, nil
 }
 
@@ -232,15 +233,21 @@ func (l *layout) clone() resident.Clone {
 	return c
 }
 
-// plan sends the plan, with a descriptor that counts kills for memory if there is one.
+// plan sends the plan, with the descriptors of the control groups.
 func (b *Box) plan(l *layout, g *groups) error {
-	var rights []byte
-	l.OOM = false
-	if g.oom != "" {
-		if fd, err := unix.Open(g.oom, unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
-			defer unix.Close(fd)
-			rights, l.OOM = unix.UnixRights(fd), true
+	fds, err := g.rights()
+	defer func() {
+		for _, fd := range fds {
+			unix.Close(fd)
 		}
+	}()
+	if err != nil {
+		return fault.Wrap(fault.Isolation, err, "the sandbox's control group is not to be used")
+	}
+	l.Groups, l.OOM = len(g.join), g.oom != ""
+	var rights []byte
+	if len(fds) > 0 {
+		rights = unix.UnixRights(fds...)
 	}
 	return b.send(l.Plan.Append(nil), rights)
 }

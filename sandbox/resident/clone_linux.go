@@ -16,6 +16,7 @@ type Clone struct {
 	Inside     int    // the one uid and gid that exist inside
 	HostUID    int    // what they are outside
 	HostGID    int
+	Group      bool // the last file is a v2 control group, into which the process is born
 	Privileged bool // we may map ids that are not ours, and drop the caller's groups
 }
 
@@ -34,10 +35,14 @@ func (c Clone) Start(files []int) (pid, pidfd int, err error) {
 	}
 	defer unix.Close(null)
 	all := []uintptr{uintptr(null), uintptr(null), uintptr(files[0])}
+	sys := &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd}
+	if c.Group {
+		sys.UseCgroupFD, sys.CgroupFD = true, files[len(files)-1]
+		files = files[:len(files)-1]
+	}
 	for _, f := range files[1:] {
 		all = append(all, uintptr(f))
 	}
-	sys := &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd}
 	if c.Namespaces != 0 {
 		c.enter(sys)
 	}
@@ -123,6 +128,7 @@ func (s *Spawner) Start(c Clone, files []int) (pid, pidfd int, err error) {
 	w.int(c.Inside)
 	w.int(c.HostUID)
 	w.int(c.HostGID)
+	w.flag(c.Group)
 	w.flag(c.Privileged)
 	return s.ask(w, files)
 }

@@ -12,6 +12,8 @@ import (
 // has not; an error means that the box must not be.
 func setUp(p *Plan, secret *Secret) (notes []string, err error) {
 	unix.Umask(0o022)
+	program := make(chan assembled, 1)
+	go func() { program <- assemble(secret) }() // beside the mounts
 	// 1 is "no dump, and none to a pipe either": a host's crash handler is not for what happens in here.
 	unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1, Max: 1})
 	if p.MaxPids > 0 {
@@ -45,7 +47,7 @@ func setUp(p *Plan, secret *Secret) (notes []string, err error) {
 	if notes, err = landlock(p.Writable, []int{fdJobs}); err != nil {
 		return nil, err
 	}
-	return notes, restrict(secret)
+	return notes, restrict(<-program)
 }
 
 func enterJail(p *Plan) error {

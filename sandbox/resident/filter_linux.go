@@ -209,13 +209,23 @@ func filter(rules []rule, secret *Secret) ([]bpf.RawInstruction, error) {
 	return bpf.Assemble(append(out, bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW}))
 }
 
-// restrict puts the filter on the calling thread; what it forks inherits it. It needs no_new_privs.
-func restrict(secret *Secret) error {
+// assembled is a filter ready for the kernel.
+type assembled struct {
+	raw []bpf.RawInstruction
+	err error
+}
+
+func assemble(secret *Secret) assembled {
 	raw, err := filter(denied, secret)
-	if err != nil {
-		return failed("seccomp: assemble", err)
+	return assembled{raw, failed("seccomp: assemble", err)}
+}
+
+// restrict puts the filter on the calling thread; what it forks inherits it. It needs no_new_privs.
+func restrict(p assembled) error {
+	if p.err != nil {
+		return p.err
 	}
-	prog := unix.SockFprog{Len: uint16(len(raw)), Filter: (*unix.SockFilter)(unsafe.Pointer(&raw[0]))}
+	prog := unix.SockFprog{Len: uint16(len(p.raw)), Filter: (*unix.SockFilter)(unsafe.Pointer(&p.raw[0]))}
 	// No TSYNC: the runtime's other threads run no command.
 	if _, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&prog))); e != 0 {
 		return failed("seccomp: set filter", e)

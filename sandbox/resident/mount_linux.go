@@ -29,12 +29,16 @@ func failed(step string, err error) error {
 	return &setupError{step, err}
 }
 
+// builder furnishes a new root.
+type builder struct{ root int }
+
 // bound flags of mounts that were bound: commands find no set-id program and no device through them.
 const bound = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
 
 // buildRoot makes the box's root from a plan and moves into it. It runs with full capabilities in a user and a mount
 // namespace of its own.
 func buildRoot(p *Plan) error {
+	var b builder
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return failed("make mounts private", err)
 	}
@@ -58,11 +62,12 @@ func buildRoot(p *Plan) error {
 	if err := unix.Mount("tmpfs", stage, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=4m"); err != nil {
 		return failed("mount the stage", err)
 	}
-	if err := furnishStage(host); err != nil {
+	if err := b.furnishStage(host); err != nil {
 		return err
 	}
+	defer unix.Close(b.root)
 	for i := range p.Mounts {
-		if err := place(&p.Mounts[i], trees[i]); err != nil {
+		if err := b.place(&p.Mounts[i], trees[i]); err != nil {
 			return failed(p.Mounts[i].Target, err)
 		}
 	}
@@ -74,7 +79,7 @@ func buildRoot(p *Plan) error {
 	return pivot()
 }
 
-func furnishStage(host int) error {
+func (b *builder) furnishStage(host int) (err error) {
 	if err := unix.Mkdir(stageRoot, 0o755); err != nil {
 		return failed("make the root", err)
 	}
@@ -84,10 +89,24 @@ func furnishStage(host int) error {
 	if err := writeFile(emptyFile, nil, 0o444); err != nil {
 		return failed("make the empty file", err)
 	}
-	if host >= 0 {
-		return failed("move the host's mounts", moveTo(host, stageRoot))
+	// Read-only mounts of their own, so that a mask is one bind, which inherits that.
+	for _, empty := range []string{emptyDir, emptyFile} {
+		if err := unix.Mount(empty, empty, "", unix.MS_BIND, ""); err != nil {
+			return failed("bind the masks", err)
+		}
+		if err := setAttrPath(empty, bound|unix.MOUNT_ATTR_NOEXEC|unix.MOUNT_ATTR_RDONLY); err != nil {
+			return failed("bind the masks", err)
+		}
 	}
-	return failed("bind the root", unix.Mount(stageRoot, stageRoot, "", unix.MS_BIND, ""))
+	if host >= 0 {
+		err = unix.MoveMount(host, "", unix.AT_FDCWD, stageRoot, unix.MOVE_MOUNT_F_EMPTY_PATH)
+	} else {
+		err = unix.Mount(stageRoot, stageRoot, "", unix.MS_BIND, "")
+	}
+	if err == nil {
+		b.root, err = unix.Open(stageRoot, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	}
+	return failed("mount the root", err)
 }
 
 // pivot makes the new root the only one.
@@ -150,7 +169,7 @@ func cloneTree(path string, writable bool) (int, error) {
 }
 
 // place carries out one step below the stage.
-func place(m *Mount, tree int) error {
+func (b *builder) place(m *Mount, tree int) error {
 	target := stageRoot + m.Target
 	switch m.Step {
 	case StepDir:
@@ -159,7 +178,7 @@ func place(m *Mount, tree int) error {
 		mkdirAll(parent(target))
 		return writeFile(target, []byte(m.Data), 0o444)
 	case StepBind:
-		return placeBind(m, tree, target)
+		return b.placeBind(m, tree, target)
 	case StepTmpfs:
 		if err := folder(target); err != nil {
 			return err
@@ -169,30 +188,30 @@ func place(m *Mount, tree int) error {
 		if err := folder(target); err != nil {
 			return err
 		}
-		return mountProc(target)
+		return b.mountProc(target)
 	case StepDev:
 		if err := folder(target); err != nil {
 			return err
 		}
-		return mountDev(target)
+		return b.mountDev(target)
 	case StepMask:
-		return mask(target)
+		return b.mask(target)
 	}
 	return unix.EINVAL
 }
 
-func placeBind(m *Mount, tree int, target string) error {
+func (b *builder) placeBind(m *Mount, tree int, target string) error {
 	mkdirAll(parent(target))
 	if tree < 0 {
 		if !isLink(m.Source) {
 			return nil // optional, and absent
 		}
-		var b [unix.PathMax]byte
-		n, err := unix.Readlink(m.Source, b[:])
+		var name [unix.PathMax]byte
+		n, err := unix.Readlink(m.Source, name[:])
 		if err != nil {
 			return err
 		}
-		return unix.Symlink(string(b[:n]), target)
+		return unix.Symlink(string(name[:n]), target)
 	}
 	defer unix.Close(tree)
 	var st unix.Stat_t
@@ -206,11 +225,11 @@ func placeBind(m *Mount, tree int, target string) error {
 			return err
 		}
 	}
-	return moveTo(tree, target)
+	return b.moveTo(tree, target)
 }
 
-// mask covers a path with something empty, if the path is there.
-func mask(target string) error {
+// mask covers a path of the host's tree with something empty, if the path is there.
+func (b *builder) mask(target string) error {
 	var st unix.Stat_t
 	if err := unix.Lstat(target, &st); err != nil {
 		return nil
@@ -222,12 +241,24 @@ func mask(target string) error {
 	case unix.S_IFLNK:
 		return nil // what it names is masked under its own name
 	}
-	fd, err := cloneTree(source, false)
+	fd, err := unix.OpenTree(unix.AT_FDCWD, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	return moveTo(fd, target)
+	return b.moveTo(fd, target)
+}
+
+// closeOff covers something in a /proc of our own, where no name is a link.
+func closeOff(target string) error {
+	err := unix.Mount(emptyFile, target, "", unix.MS_BIND, "")
+	if err == unix.ENOTDIR {
+		err = unix.Mount(emptyDir, target, "", unix.MS_BIND, "")
+	}
+	if err == unix.ENOENT {
+		return nil
+	}
+	return err
 }
 
 // The dangerous parts of /proc. A kernel that has not one of them has nothing to close.
@@ -238,7 +269,7 @@ var (
 		"vmallocinfo", "slabinfo", "pagetypeinfo", "swaps", "diskstats", "partitions"}
 )
 
-func mountProc(target string) error {
+func (b *builder) mountProc(target string) error {
 	if err := unix.Mount("proc", target, "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return err
 	}
@@ -250,14 +281,14 @@ func mountProc(target string) error {
 		if err != nil {
 			return failed(name, err)
 		}
-		err = moveTo(fd, target+"/"+name)
+		err = b.moveTo(fd, target+"/"+name)
 		unix.Close(fd)
 		if err != nil {
 			return failed(name, err)
 		}
 	}
 	for _, name := range procMasked {
-		if err := mask(target + "/" + name); err != nil {
+		if err := closeOff(target + "/" + name); err != nil {
 			return failed(name, err)
 		}
 	}
@@ -270,7 +301,7 @@ var (
 		{"stderr", "/proc/self/fd/2"}, {"ptmx", "pts/ptmx"}}
 )
 
-func mountDev(target string) error {
+func (b *builder) mountDev(target string) error {
 	// The host's nodes are cloned first: on a clone of the host's root the target covers nothing of the old one.
 	nodes := make([]int, len(devNodes))
 	for i, name := range devNodes {
@@ -291,7 +322,7 @@ func mountDev(target string) error {
 		if err := writeFile(target+"/"+name, nil, 0o444); err != nil {
 			return failed(name, err)
 		}
-		if err := moveTo(nodes[i], target+"/"+name); err != nil {
+		if err := b.moveTo(nodes[i], target+"/"+name); err != nil {
 			return failed(name, err)
 		}
 	}
@@ -326,16 +357,8 @@ func setAttrPath(path string, attr uint64) error {
 
 // moveTo attaches a tree at a path below the stage's root. The path is resolved inside that root, links included: a
 // link in the clone of the host's tree must not lead the mount, or a mask, to the host's own tree.
-func moveTo(tree int, target string) error {
-	if target == stageRoot {
-		return unix.MoveMount(tree, "", unix.AT_FDCWD, target, unix.MOVE_MOUNT_F_EMPTY_PATH)
-	}
-	root, err := unix.Open(stageRoot, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(root)
-	at, err := unix.Openat2(root, target[len(stageRoot)+1:], &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC,
+func (b *builder) moveTo(tree int, target string) error {
+	at, err := unix.Openat2(b.root, target[len(stageRoot)+1:], &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
 	if err != nil {
 		return err

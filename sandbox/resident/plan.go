@@ -21,7 +21,8 @@ type Plan struct {
 	Writable []string // where Landlock allows writing, in the box's own paths
 
 	MaxPids int  // RLIMIT_NPROC; 0 sets none
-	OOM     bool // a descriptor follows that counts kills for memory
+	Groups  int  // how many descriptors come with the plan by which to enter control groups
+	OOM     bool // one more comes with it, that counts kills for memory
 }
 
 // Root is what the box's root begins as.
@@ -82,6 +83,7 @@ func (p Plan) Append(b []byte) []byte {
 	w.flag(p.Confine)
 	w.list(p.Writable)
 	w.int(p.MaxPids)
+	w.int(p.Groups)
 	w.flag(p.OOM)
 	return w
 }
@@ -99,6 +101,6 @@ func parsePlan(b []byte) (p Plan, err error) {
 	}
 	p.Network, p.Hostname, p.Home = r.flag(), r.text(), r.text()
 	p.Confine, p.Writable = r.flag(), r.list()
-	p.MaxPids, p.OOM = r.int(), r.flag()
+	p.MaxPids, p.Groups, p.OOM = r.int(), r.int(), r.flag()
 	return p, r.err
 }

@@ -94,8 +94,8 @@ func (s *server) begin() error {
 		return err
 	}
 	s.plan, s.fence = plan, plan.Fence
-	if plan.OOM {
-		s.oom = s.lastRight()
+	if err := s.takeGroups(); err != nil {
+		return err
 	}
 	var secret Secret
 	if _, err := unix.Getrandom((*[16]byte)(unsafe.Pointer(&secret))[:], 0); err != nil {
@@ -108,10 +108,11 @@ func (s *server) begin() error {
 		return failed("open ourselves", err)
 	}
 	s.listenSignals()
-	warmThreads()
+	threads := warmThreads()
 	if s.notes, err = setUp(plan, &secret); err != nil {
 		return err
 	}
+	threads.Wait()
 	if err := s.openFiles(); err != nil {
 		return err
 	}
@@ -141,14 +142,24 @@ func (s *server) awaitPlan() (*Plan, error) {
 	}
 }
 
-// lastRight takes the descriptor that came with the plan.
-func (s *server) lastRight() int {
-	if n := len(s.owner.rights); n > 0 {
-		fd := s.owner.rights[n-1]
-		s.owner.rights = s.owner.rights[:n-1]
-		return fd
+// takeGroups enters the control groups whose descriptors came with the plan. It moves the main thread alone, which is
+// the one that forks: the kernel does that at once, and our other threads do not count towards the box's limits.
+func (s *server) takeGroups() error {
+	fds := s.owner.rights
+	s.owner.rights = nil
+	if len(fds) < s.plan.Groups {
+		return failed("enter the control groups", unix.EBADF)
 	}
-	return -1
+	for _, fd := range fds[:s.plan.Groups] {
+		if _, err := unix.Write(fd, []byte("0")); err != nil {
+			return failed("enter the control groups", err)
+		}
+		unix.Close(fd)
+	}
+	if fds = fds[s.plan.Groups:]; s.plan.OOM && len(fds) > 0 {
+		s.oom = fds[0]
+	}
+	return nil
 }
 
 func (s *server) openFiles() (err error) {
@@ -193,9 +204,10 @@ func (s *server) listenSignals() {
 
 // warmThreads makes all threads that the runtime will ever need here. Later, at the box's limit of processes, it could
 // make none, and would end us.
-func warmThreads() {
+func warmThreads() (done *sync.WaitGroup) {
 	const spare = 5
-	var all, done sync.WaitGroup
+	done = new(sync.WaitGroup)
+	var all sync.WaitGroup
 	all.Add(spare)
 	for range spare {
 		done.Go(func() {
@@ -205,7 +217,7 @@ func warmThreads() {
 			runtime.UnlockOSThread()
 		})
 	}
-	done.Wait()
+	return done
 }
 
 // relay is the guarantee behind the fast path: SIGCHLD usually interrupts the loop's own epoll, but it may arrive

@@ -56,7 +56,7 @@ func answerSpawn(message []byte, rights []int) (pid, fd int, err error) {
 		fd, err = UserNamespace(r.int(), r.int())
 		return 0, fd, err
 	}
-	c := Clone{Namespaces: r.u32(), Inside: r.int(), HostUID: r.int(), HostGID: r.int(), Privileged: r.flag()}
+	c := Clone{Namespaces: r.u32(), Inside: r.int(), HostUID: r.int(), HostGID: r.int(), Group: r.flag(), Privileged: r.flag()}
 	if r.err != nil || len(rights) < FirstFree-2 {
 		return 0, -1, failed("start a resident", unix.EPROTO)
 	}

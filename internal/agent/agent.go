@@ -144,12 +144,11 @@ const finishPatience = 30 * time.Second
 
 // drive runs a response to its end and finishes it. A panic of the loop ends its own response, not the server.
 func (a *Agent) drive(r run, p *plan) {
-	log := a.options.Logger.With("response", r.ID())
 	l := newLoop(a, r, p)
 	end := func() (end response.End) {
 		defer func() {
 			if v := recover(); v != nil {
-				log.Error("the loop panicked", "panic", v, "stack", string(debug.Stack()))
+				a.options.Logger.Error("the loop panicked", "response", r.ID(), "panic", v, "stack", string(debug.Stack()))
 				end = response.End{Status: openai.Failed, Error: failure(fmt.Errorf("panic: %v", v))}
 			}
 		}()
@@ -159,7 +158,7 @@ func (a *Agent) drive(r run, p *plan) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), finishPatience)
 	defer cancel()
 	if err := r.Finish(ctx, end); err != nil && fault.KindOf(err) != fault.Conflict {
-		log.Error("finish response", "error", err)
+		a.options.Logger.Error("finish response", "response", r.ID(), "error", err)
 	}
 }
 

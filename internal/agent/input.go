@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -61,6 +62,8 @@ func readInput(in []openai.Item, history []openai.Item) ([]openai.Item, error) {
 	return out, checkPairs(history, out)
 }
 
+var quote = []byte(`"`)
+
 // normal gives an item what a stored one always has.
 func normal(i openai.Item, prefix string) (openai.Item, error) {
 	o, err := readKeys(i.Raw)
@@ -69,17 +72,19 @@ func normal(i openai.Item, prefix string) (openai.Item, error) {
 	}
 	o.set("type", i.Type)
 	if i.ID == "" {
-		o.set("id", id.New(prefix))
+		i.ID = id.New(prefix)
+		o.set("id", i.ID)
 	}
 	var text string
-	if i.Type == openai.TypeMessage && json.Unmarshal(o["content"], &text) == nil {
+	if content := o["content"]; i.Type == openai.TypeMessage && bytes.HasPrefix(content, quote) && json.Unmarshal(content, &text) == nil {
 		part := openai.Part{Type: "input_text", Text: text}
 		if i.Role == "assistant" {
 			part.Type = "output_text"
 		}
 		o.set("content", []openai.Part{part})
 	}
-	return o.item()
+	i.Raw = o.raw()
+	return i, nil
 }
 
 // checkPairs holds the rule that the upstream holds as well: every output answers a call, every call of the client's
@@ -218,13 +223,8 @@ func checkMessage(i openai.Item, param string) error {
 	if err := i.Decode(&m); err != nil {
 		return invalid(param+".content", "A message's content must be a string or a list of parts.")
 	}
-	var plain string
-	var keys struct{ Content json.RawMessage }
-	if err := i.Decode(&keys); err != nil || !present(keys.Content) {
+	if m.Content == nil {
 		return invalid(param+".content", "A message needs content.").WithCode("missing_required_parameter")
-	}
-	if json.Unmarshal(keys.Content, &plain) == nil {
-		return nil
 	}
 	for n, p := range m.Content {
 		at := fmt.Sprintf("%s.content[%d]", param, n)

@@ -64,7 +64,9 @@ func Open(ctx context.Context, spec Spec) (*Box, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := b.greeted(ctx); err != nil {
+	limited, cancel := context.WithTimeoutCause(ctx, startLimit, fault.New(fault.Unavailable, "the sandbox did not come up within %v", startLimit))
+	defer cancel()
+	if err := b.greeted(limited); err != nil {
 		return nil, err
 	}
 	report.Missing = append(report.Missing, b.notes...)

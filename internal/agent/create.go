@@ -135,7 +135,8 @@ func surround(f container.Facts, p place, operator string) surroundings {
 // begin is the plan as the room of responses takes it.
 func (p *plan) begin() response.Begin {
 	b := response.Begin{Org: p.principal.Org, KeyID: p.principal.KeyID, Object: p.template, Input: p.input,
-		Store: p.template.Store, Background: p.template.Background}
+		Store: p.template.Store, Background: p.template.Background, Late: true,
+		Unread: !isTrue(p.request.Stream)}
 	if id := p.request.PreviousResponseID; id != nil {
 		b.PreviousID = *id
 	}

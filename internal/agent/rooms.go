@@ -15,7 +15,7 @@ import (
 type responses interface {
 	// Chain returns what a conversation's earlier turns said, and the container that they used.
 	Chain(ctx context.Context, org, previousID string) (response.Chain, error)
-	// Begin opens a response. When it is stored, its row is durable before Begin returns.
+	// Begin opens a response.
 	Begin(ctx context.Context, b response.Begin) (run, error)
 }
 

@@ -151,10 +151,9 @@ func typeOf(data []byte) string {
 }
 
 // insertBlocks writes blocks of a response, if the fence is still ours. ok says whether it was.
-func insertBlocks(tx *sql.Tx, id string, fence int64, blocks []block) (ok bool, err error) {
+func insertBlocks(tx *sql.Tx, st statements, id string, fence int64, blocks []block) (ok bool, err error) {
 	for _, b := range blocks {
-		res, err := tx.Exec(`INSERT INTO event_block (response_id, first_seq, last_seq, data)
-			SELECT id, $3, $4, $5 FROM response WHERE id = $1 AND fence = $2`, id, fence, b.first, b.last, b.data)
+		res, err := tx.Stmt(st.block).Exec(id, fence, b.first, b.last, b.data)
 		if err != nil {
 			return false, fmt.Errorf("write event blocks: %w", err)
 		}

@@ -29,6 +29,7 @@ func lost(id string) error {
 
 // Chain rebuilds the transcript that ends with the response previousID.
 func (s *Service) Chain(ctx context.Context, org, previousID string) (Chain, error) {
+	s.onRecord(ctx, org, previousID)
 	rows, err := s.db.Read().QueryContext(ctx, `
 		WITH RECURSIVE turn (id, previous_id, depth) AS (
 			SELECT id, previous_id, 1 FROM response WHERE id = $1 AND org = $2
@@ -98,6 +99,7 @@ func (s *Service) empty(ctx context.Context, org, previousID string, c Chain) (C
 
 // InputItems returns what a response was asked, in order.
 func (s *Service) InputItems(ctx context.Context, org, id string) ([]openai.Item, error) {
+	s.onRecord(ctx, org, id)
 	var raw string
 	err := s.db.Read().QueryRowContext(ctx, `SELECT i.items FROM response r JOIN response_input i ON i.response_id = r.id
 		WHERE r.id = $1 AND r.org = $2`, id, org).Scan(&raw)

@@ -26,6 +26,7 @@ type seal struct {
 	container string
 	blocks    []block
 	completed time.Time
+	unborn    *birth // the row, if it is not on record yet
 }
 
 // Pauses before another try to write an end that a full or busy disk refused.
@@ -87,17 +88,21 @@ func (r *Run) seal(e End) (*seal, error) {
 	now := r.s.clock()
 	r.mu.Lock()
 	object := r.objectLocked()
+	unborn := r.unborn
 	seq, frames := r.ring.end(), r.ring.frames[:len(r.ring.frames):len(r.ring.frames)]
 	r.mu.Unlock()
 
 	conclude(&object, e, now)
-	terminal, err := lastFrame(object, seq)
-	if err != nil {
+	end := &seal{object: object, container: object.ContainerID, completed: now, unborn: unborn}
+	if r.unread {
+		return end, nil
+	}
+	var err error
+	if end.terminal, err = lastFrame(object, seq); err != nil {
 		return nil, err
 	}
-	end := &seal{object: object, terminal: terminal, container: object.ContainerID, completed: now}
 	if r.stored {
-		if end.blocks, err = r.s.packer.pack(append(frames, terminal)); err != nil {
+		if end.blocks, err = r.s.packer.pack(append(frames, end.terminal)); err != nil {
 			return nil, err
 		}
 	}
@@ -169,15 +174,23 @@ func (r *Run) write(ctx context.Context, end *seal) error {
 // writeSeal ends a response under a fence. A response that has ended, changed hands or gone answers fault.Conflict.
 func (s *Service) writeSeal(ctx context.Context, id string, fence int64, end *seal) error {
 	from := before(end.object.Status)
-	args := []any{id, fence, end.object.Status, end.container, end.completed.UnixMilli(),
-		end.completed.Add(s.retention).UnixMilli(), end.terminal.Seq, string(objectIn(end.terminal.Data))}
+	expires := end.completed.Add(s.retention).UnixMilli()
+	args := []any{id, fence, end.object.Status, end.container, end.completed.UnixMilli(), expires, end.terminal.Seq, string(objectIn(end.terminal.Data))}
 	query := `UPDATE response SET status = $3, container_id = $4, completed = $5, expires = $6, last_seq = $7, object = $8
 		WHERE id = $1 AND fence = $2 AND status IN (` + inList(len(args)+1, len(from)) + `)`
 	for _, status := range from {
 		args = append(args, status)
 	}
 	// The caller's context may have ended already: that is often why the response ends.
-	return s.db.Write(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
+	err := s.db.Write(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
+		if end.unborn != nil {
+			if made, err := end.unborn.writeEnded(tx, s.statements, id, fence, end, expires); err != nil {
+				return err
+			} else if made {
+				_, err := insertBlocks(tx, s.statements, id, fence, end.blocks)
+				return err
+			}
+		}
 		res, err := tx.Exec(query, args...)
 		if err != nil {
 			return fmt.Errorf("end response: %w", err)
@@ -187,12 +200,14 @@ func (s *Service) writeSeal(ctx context.Context, id string, fence int64, end *se
 		} else if n == 0 {
 			return taken(id)
 		}
-		ok, err := insertBlocks(tx, id, fence, end.blocks)
+		ok, err := insertBlocks(tx, s.statements, id, fence, end.blocks)
 		if err == nil && !ok {
 			err = taken(id)
 		}
 		return err
 	})
+	s.ailing.Store(err != nil && fault.KindOf(err) != fault.Conflict)
+	return err
 }
 
 // close publishes the end. unsealed is the end that still waits for the disk, nil when it is written.
@@ -202,7 +217,9 @@ func (r *Run) close(end, unsealed *seal) {
 		r.mu.Unlock()
 		return
 	}
-	r.ring.put(end.terminal)
+	if !r.unread {
+		r.ring.put(end.terminal)
+	}
 	if r.unsealed = unsealed; unsealed == nil {
 		r.durable = r.ring.end()
 	}

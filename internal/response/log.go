@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -15,8 +14,8 @@ import (
 
 // The shape of the log's work.
 const (
-	// flushEvery is how soon one flush may follow another when only foreground events wait, which nobody waits to
-	// see durable. The first event after a pause is flushed at once, and so is everything that somebody waits for.
+	// flushEvery is how long foreground events wait for company, as nobody waits to see them durable: a short response
+	// then reaches the disk with its end, in one commit. What somebody waits for is flushed at once.
 	flushEvery = 4 * time.Millisecond
 	// segmentBytes bounds one flush; what is beyond goes into the next.
 	segmentBytes = 1 << 20
@@ -55,6 +54,7 @@ type eventLog struct {
 	urgent bool
 	closed bool
 	wake   chan struct{} // for run, one token
+	since  time.Time     // when the oldest of the dirty came
 
 	resting []*Run
 	more    sync.Cond // for rest
@@ -101,6 +101,9 @@ func (l *eventLog) nudge() {
 // enqueue puts a run on the list of those with events that are not durable. The caller has set r.queued.
 func (l *eventLog) enqueue(r *Run, urgent bool) {
 	l.mu.Lock()
+	if len(l.dirty) == 0 {
+		l.since = time.Now()
+	}
 	l.dirty = append(l.dirty, r)
 	l.urgent = l.urgent || urgent
 	l.mu.Unlock()
@@ -128,17 +131,15 @@ func (l *eventLog) close() {
 func (l *eventLog) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var earliest time.Time
 	for {
 		// Whoever was woken by the last flush may be about to emit. Letting them run first is not waiting for them, and
 		// keeps a flush from going out with one event while all others just miss it.
 		runtime.Gosched()
 		l.mu.Lock()
 		waiting, urgent, closed := len(l.dirty) > 0, l.urgent, l.closed
-		wait := time.Until(earliest)
+		wait := time.Until(l.since.Add(flushEvery))
 		if waiting && (urgent || closed || wait <= 0) {
 			l.mu.Unlock()
-			earliest = time.Now().Add(flushEvery)
 			l.flush()
 			continue
 		}
@@ -164,6 +165,7 @@ type part struct {
 	run       *Run
 	frames    []Frame
 	container string // to be written to the row, "" when it is there already
+	unborn    *birth // the row, when it is not there already
 	stale     bool
 }
 
@@ -190,6 +192,7 @@ func (l *eventLog) flush() {
 		}
 		time.Sleep(flushPauses[try])
 	}
+	l.s.ailing.Store(err != nil)
 	switch {
 	case err == nil:
 		l.settle(seg, epoch)
@@ -222,6 +225,7 @@ func (l *eventLog) gather() {
 		r.queued = r.broken != nil // a broken run never comes back here
 		if r.phase == open && r.broken == nil && r.durable < r.ring.end() {
 			p := part{run: r, frames: r.ring.slice(r.durable, r.ring.end())}
+			p.unborn = r.unborn
 			if r.container {
 				p.container, r.container = r.object.ContainerID, false
 			}
@@ -256,6 +260,13 @@ func (l *eventLog) append(tx *sql.Tx) (seg segment, epoch int64, err error) {
 		seg, err := l.insert(tx, epoch)
 		if err != nil || seg.id != 0 {
 			return seg, epoch, err
+		}
+	}
+	for i := range l.parts {
+		if p := &l.parts[i]; p.unborn != nil {
+			if err := p.unborn.write(tx, l.s.statements, p.run); err != nil {
+				return seg, 0, err
+			}
 		}
 	}
 	if err := tx.QueryRow(`SELECT n FROM fence_epoch`).Scan(&epoch); err != nil {
@@ -377,6 +388,7 @@ func (l *eventLog) settle(written segment, epoch int64) {
 			continue
 		}
 		r.durable = p.frames[len(p.frames)-1].Seq + 1
+		r.unborn = nil
 		r.segments = append(r.segments, pin{seg, r.durable - 1})
 		l.pin(seg)
 		r.wakeLocked(true)
@@ -471,21 +483,4 @@ func (l *eventLog) clear() error {
 		return nil
 	}
 	return l.s.db.Write(context.Background(), func(tx *sql.Tx) error { return dropSegments(tx, dead) })
-}
-
-func dropSegments(tx *sql.Tx, ids []int64) error {
-	if len(ids) == 0 {
-		return nil
-	}
-	var list []byte
-	for i, id := range ids {
-		if i > 0 {
-			list = append(list, ',')
-		}
-		list = strconv.AppendInt(list, id, 10)
-	}
-	if _, err := tx.Exec(`DELETE FROM event_segment WHERE id IN (` + string(list) + `)`); err != nil {
-		return fmt.Errorf("drop event segments: %w", err)
-	}
-	return nil
 }

@@ -61,7 +61,7 @@ func (r *Run) rest() error {
 	var ours bool
 	for try := 0; ; try++ {
 		err = r.s.db.Write(context.Background(), func(tx *sql.Tx) (err error) {
-			ours, err = insertBlocks(tx, r.id, r.fence, blocks)
+			ours, err = insertBlocks(tx, r.s.statements, r.id, r.fence, blocks)
 			return err
 		})
 		if err == nil || try == len(flushPauses) || fault.KindOf(err) != fault.Unavailable {

@@ -28,6 +28,13 @@ type Begin struct {
 	Store      bool
 	Background bool // readers see only what is durable, and their going away ends nothing
 	PreviousID string
+
+	// Late says that the caller need not know the row to be durable when Begin returns: it becomes so with the first
+	// events, within some milliseconds, and at the latest with the end. Sync waits for it. Where writing has just
+	// failed, Begin waits all the same, so that nothing is begun that cannot be stored.
+	Late bool
+	// Unread says that nobody reads the events, only the end, by Wait. What is not stored then has none.
+	Unread bool
 }
 
 // phase is how far a run's log is.
@@ -46,6 +53,7 @@ type Run struct {
 	org        string
 	stored     bool
 	background bool
+	unread     bool // keeps no events: only the end is of interest
 	fence      int64
 	ctx        context.Context
 	cancel     context.CancelCauseFunc
@@ -58,10 +66,11 @@ type Run struct {
 	object    openai.Response // Output is kept apart, in output
 	output    []openai.Item   // by output index; an index that was not used has no Raw
 	ring      ring
-	durable   int64 // events below are durable
-	cut       error // why the log ends here without a terminal event
-	broken    error // why nothing more becomes durable before the end
-	unsealed  *seal // the end that could not be written yet
+	durable   int64  // events below are durable
+	cut       error  // why the log ends here without a terminal event
+	broken    error  // why nothing more becomes durable before the end
+	unsealed  *seal  // the end that could not be written yet
+	unborn    *birth // the row, while it is not durable
 	watchers  []*Subscription
 	room      chan struct{} // closed when a waiting Emit should look again; nil when none waits
 	unwatched bool          // somebody waits for the end only; see trim
@@ -76,7 +85,7 @@ type Run struct {
 	subs  []*Subscription // of a run that is not stored
 }
 
-// Begin starts a response. When it is stored, its row is durable when Begin returns.
+// Begin starts a response. When it is stored, its row is durable when Begin returns, unless it may be late.
 func (s *Service) Begin(ctx context.Context, b Begin) (*Run, error) {
 	if b.Background && !b.Store {
 		return nil, fault.New(fault.Invalid, "A background response must be stored.").WithCode("invalid_value").
@@ -84,7 +93,7 @@ func (s *Service) Begin(ctx context.Context, b Begin) (*Run, error) {
 	}
 	now := s.clock()
 	r := &Run{s: s, id: id.At(id.Response, now), org: b.Org, stored: b.Store, background: b.Background, fence: 1,
-		object: b.Object, done: make(chan struct{}), epoch: -1}
+		unread: b.Unread && !b.Store, object: b.Object, done: make(chan struct{}), epoch: -1}
 	r.object.ID, r.object.Object, r.object.CreatedAt = r.id, "response", now.Unix()
 	r.object.Store, r.object.Background = b.Store, b.Background
 	r.object.CompletedAt, r.object.Output = nil, []openai.Item{}
@@ -97,8 +106,16 @@ func (s *Service) Begin(ctx context.Context, b Begin) (*Run, error) {
 		r.object.Status = openai.Queued
 	}
 	if b.Store {
-		if err := s.insert(ctx, r, b); err != nil {
+		born, err := s.birth(r, b)
+		if err != nil {
 			return nil, err
+		}
+		if b.Late && !b.Background && !s.ailing.Load() {
+			r.unborn = born
+		} else if err := s.db.Write(ctx, func(tx *sql.Tx) error { return born.write(tx, s.statements, r) }); err != nil {
+			return nil, err
+		} else {
+			s.ailing.Store(false)
 		}
 	}
 	// The run outlives the request that began it; Cancel and Finish end its context.
@@ -112,7 +129,7 @@ func (s *Service) Begin(ctx context.Context, b Begin) (*Run, error) {
 	if closed {
 		err := fault.New(fault.Unavailable, "The server is stopping.")
 		r.cancel(err)
-		if b.Store {
+		if b.Store && r.unborn == nil {
 			// Nobody knows the id yet, so nobody misses the row. If this fails the next start ends it.
 			s.db.Write(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
 				_, err := tx.Exec(`DELETE FROM response WHERE id = $1`, r.id)
@@ -122,32 +139,6 @@ func (s *Service) Begin(ctx context.Context, b Begin) (*Run, error) {
 		return nil, err
 	}
 	return r, nil
-}
-
-func (s *Service) insert(ctx context.Context, r *Run, b Begin) error {
-	object, err := openai.Marshal(r.object)
-	if err != nil {
-		return fmt.Errorf("begin response: %w", err)
-	}
-	input := []byte("[]")
-	if len(b.Input) > 0 {
-		if input, err = openai.Marshal(b.Input); err != nil {
-			return fmt.Errorf("begin response: %w", err)
-		}
-	}
-	return s.db.Write(ctx, func(tx *sql.Tx) error {
-		if _, err := tx.Exec(`INSERT INTO response (id, org, key_id, status, background, model, previous_id, container_id,
-				owner, fence, lease_until, created, object)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, $11, $12)`,
-			r.id, b.Org, b.KeyID, r.object.Status, btoi(b.Background), r.object.Model, b.PreviousID, r.object.ContainerID,
-			s.owner, r.fence, s.clock().UnixMilli(), string(object)); err != nil {
-			return fmt.Errorf("begin response: %w", err)
-		}
-		if _, err := tx.Exec(`INSERT INTO response_input (response_id, items) VALUES ($1, $2)`, r.id, string(input)); err != nil {
-			return fmt.Errorf("begin response: %w", err)
-		}
-		return nil
-	})
 }
 
 func btoi(b bool) int64 {
@@ -211,6 +202,10 @@ func (s *Service) toInProgress(r *Run) error {
 // lifecycle emits an event that carries the response as it stands.
 func (r *Run) lifecycle(typ string) error {
 	r.mu.Lock()
+	if r.unread {
+		defer r.mu.Unlock()
+		return r.roomLocked()
+	}
 	ev := openai.NewLifecycle(typ, r.objectLocked())
 	r.mu.Unlock()
 	return r.emit(ev)
@@ -237,9 +232,11 @@ func (r *Run) emit(ev openai.Event) error {
 		r.mu.Unlock()
 		return fault.New(fault.Internal, "Output index %d is out of range.", item.OutputIndex)
 	}
-	if err := r.ring.add(ev); err != nil {
-		r.mu.Unlock()
-		return fmt.Errorf("emit %s: %w", ev.EventType(), err)
+	if !r.unread {
+		if err := r.ring.add(ev); err != nil {
+			r.mu.Unlock()
+			return fmt.Errorf("emit %s: %w", ev.EventType(), err)
+		}
 	}
 	if ok {
 		for len(r.output) <= item.OutputIndex {
@@ -345,7 +342,11 @@ func (r *Run) Sync(ctx context.Context) error {
 		return nil
 	}
 	r.mu.Lock()
-	sub := newSubscription(r.s, r, r.id, r.ring.end()-1, true)
+	last := r.ring.end() - 1
+	if r.unborn != nil {
+		last = max(last, 0) // the row becomes durable with the first event
+	}
+	sub := newSubscription(r.s, r, r.id, last, true)
 	r.mu.Unlock()
 	return sub.reached(ctx)
 }

@@ -1,9 +1,11 @@
 package response
 
 import (
+	"database/sql"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strconv"
 )
 
 // A segment is what one flush made durable: a version byte, then slices. A slice is the id of its response, the fence
@@ -82,4 +84,21 @@ func parseSegment(blob []byte) ([]slice, error) {
 		return nil, fmt.Errorf("read event segment: %w", r.err)
 	}
 	return slices, nil
+}
+
+func dropSegments(tx *sql.Tx, ids []int64) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	var list []byte
+	for i, id := range ids {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = strconv.AppendInt(list, id, 10)
+	}
+	if _, err := tx.Exec(`DELETE FROM event_segment WHERE id IN (` + string(list) + `)`); err != nil {
+		return fmt.Errorf("drop event segments: %w", err)
+	}
+	return nil
 }

@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"io/fs"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hardshell-dev/hardshell/fault"
@@ -49,6 +50,8 @@ type Service struct {
 	owner     string // this service in the rows; another start has another name
 	log       *eventLog
 	packer    packer
+	statements
+	ailing atomic.Bool // the last write failed
 
 	mu     sync.Mutex
 	live   map[string]*Run // every run without a sealed end, stored or not
@@ -75,6 +78,9 @@ func New(ctx context.Context, o Options) (*Service, error) {
 		return nil, fmt.Errorf("open responses: %w", err)
 	}
 	if err := s.db.Migrate(ctx, "response", files); err != nil {
+		return nil, err
+	}
+	if s.statements, err = prepare(ctx, s.db); err != nil {
 		return nil, err
 	}
 	if err := s.endAbandoned(ctx); err != nil {

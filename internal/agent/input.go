@@ -66,6 +66,12 @@ var quote = []byte(`"`)
 
 // normal gives an item what a stored one always has.
 func normal(i openai.Item, prefix string) (openai.Item, error) {
+	if m, ok := i.PlainMessage(); ok {
+		if m.ID == "" {
+			m.ID = id.New(prefix)
+		}
+		return openai.NewItem(m), nil
+	}
 	o, err := readKeys(i.Raw)
 	if err != nil {
 		return i, err

@@ -11,6 +11,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/hardshell-dev/hardshell/internal/container"
@@ -120,8 +121,10 @@ func writeJSON(w http.ResponseWriter, status int, v any) error {
 	}
 	h := w.Header()
 	h["Content-Type"] = jsonType
+	h["Content-Length"] = []string{strconv.Itoa(len(raw) + 1)}
 	w.WriteHeader(status)
-	w.Write(append(raw, '\n')) // a failed write is the client's affair
+	w.Write(append(raw, '\n'))            // a failed write is the client's affair
+	http.NewResponseController(w).Flush() // the client need not wait until the log is written; its length is known
 	return nil
 }
 

@@ -147,3 +147,45 @@ func TestOnePartOfContent(t *testing.T) {
 		}
 	}
 }
+
+func TestPlainMessageReadsWhatDecodeReads(t *testing.T) {
+	type slow Message // without the short cut
+	for _, tt := range []struct {
+		raw   string
+		plain bool
+	}{
+		{`{"type":"message","role":"user","content":[{"type":"input_text","text":"a\n\"b\" é"}]}`, true},
+		{`{"type":"message","id":"msg_1","role":"assistant","status":"completed","content":[{"type":"output_text","text":"","annotations":[]}]}`, true},
+		{`{"type":"message","role":"user","content":[{"type":"input_text","text":"a"},{"type":"input_text","text":"b"}]}`, false},
+		{`{"type":"message","role":"user","content":[{"type":"input_text","text":"a","text":"b"}]}`, false},
+		{`{"type":"message","role":"user","content":[{"type":"input_text","text":"a"}],"phase":"commentary","content":[{"type":"input_text","text":"b"}]}`, false},
+		{`{"type":"message","role":"user","phase":"commentary","content":[{"type":"input_text","text":"a"}]}`, false},
+		{`{"type":"message","role":"user","content":[{"type":"input_text","text":7}]}`, false},
+		{`{"type":"message","role":"user","content":"a"}`, false},
+		{`{"role":"user","content":[{"type":"input_text","text":"a"}]}`, false},
+		{`{"type":"message","role":"user","content":[{"type":"refusal","refusal":"no"}]}`, false},
+		{`{"type":"message","role":"user","content":[]}`, false},
+		{`{"type":"reasoning","id":"rs_1","summary":[]}`, false},
+	} {
+		var i Item
+		if err := json.Unmarshal([]byte(tt.raw), &i); err != nil {
+			t.Fatal(err)
+		}
+		got, ok := i.PlainMessage()
+		if ok != tt.plain {
+			t.Errorf("%s: plain is %t", tt.raw, ok)
+		}
+		var want slow
+		err := json.Unmarshal([]byte(tt.raw), &want)
+		if ok && (err != nil || !cmp.Equal(Message(want), got)) {
+			t.Errorf("%s: %+v, want %+v, %v", tt.raw, got, want, err)
+		}
+		if ok && string(NewItem(got).Raw) != tt.raw {
+			t.Errorf("%s is written back as %s", tt.raw, NewItem(got).Raw)
+		}
+		var m Message
+		if gotErr := i.Decode(&m); (gotErr != nil) != (err != nil) || err == nil && !cmp.Equal(Message(want), m) {
+			t.Errorf("%s: decoded to %+v, %v; want %+v, %v", tt.raw, m, gotErr, want, err)
+		}
+	}
+}

@@ -76,10 +76,47 @@ func (i Item) MarshalJSON() ([]byte, error) {
 
 // Decode reads the item into one of the typed shapes below.
 func (i Item) Decode(v any) error {
+	if m, ok := v.(*Message); ok {
+		if plain, ok := i.PlainMessage(); ok {
+			*m = plain
+			return nil
+		}
+	}
 	if err := json.Unmarshal(i.Raw, v); err != nil {
 		return fmt.Errorf("read %s item: %w", i.Type, err)
 	}
 	return nil
+}
+
+// PlainMessage reads a message of one text part without notes that stands as [NewItem] writes it, which is what most
+// messages are: it has no key that the shape does not name, and one string to decode. It says false for any other.
+func (i Item) PlainMessage() (Message, bool) {
+	if i.Type != TypeMessage {
+		return Message{}, false
+	}
+	m := Message{Type: i.Type, ID: i.ID, Role: i.Role, Status: i.Status, Content: Content{}}
+	head, err := m.append(make([]byte, 0, 256))
+	if err != nil {
+		return Message{}, false
+	}
+	rest, ok := bytes.CutPrefix(i.Raw, head[:len(head)-len("]}")])
+	if !ok {
+		return Message{}, false
+	}
+	part := Part{Type: "input_text"}
+	text, ok := bytes.CutPrefix(rest, []byte(`{"type":"input_text","text":`))
+	if ok {
+		text, ok = bytes.CutSuffix(text, []byte(`}]}`))
+	} else if text, ok = bytes.CutPrefix(rest, []byte(`{"type":"output_text","text":`)); ok {
+		part.Type = "output_text"
+		part.Annotations = []Annotation{}
+		text, ok = bytes.CutSuffix(text, []byte(`,"annotations":[]}]}`))
+	}
+	if !ok || json.Unmarshal(text, &part.Text) != nil { // else there is more in it than one text
+		return Message{}, false
+	}
+	m.Content = append(m.Content, part)
+	return m, true
 }
 
 // NewItem makes an item of a typed shape. It panics if v cannot be marshalled, which no shape of this package does.

@@ -259,3 +259,12 @@ func (r *Reader) move(to []byte, keep int) {
 	r.buf, r.pos, r.end = to, r.pos-keep, n
 	r.from, r.to = r.from-keep, r.to-keep
 }
+
+// Ready says that the next call of Next returns an event without reading: one with data is whole in the buffer. It may
+// say no where that is so as well.
+func (r *Reader) Ready() bool {
+	have := r.buf[r.pos:r.end]
+	return r.started && bytes.HasPrefix(have, dataField) && bytes.Contains(have, blankLine)
+}
+
+var dataField, blankLine = []byte("data:"), []byte("\n\n")

@@ -265,3 +265,42 @@ func BenchmarkAppendFrame(b *testing.B) {
 		buf = AppendFrame(buf[:0], "response.output_text.delta", data)
 	}
 }
+
+// Where Ready says yes, the next event comes without a read.
+func TestReadyKeepsItsWord(t *testing.T) {
+	yes := 0
+	for _, tt := range readerCases {
+		for size := 1; size <= len(tt.in); size++ {
+			src := &counted{r: strings.NewReader(tt.in), size: size}
+			r := NewReader(src)
+			for {
+				ready, reads := r.Ready(), src.reads
+				_, err := r.Next()
+				if ready {
+					yes++
+					if err != nil || src.reads != reads {
+						t.Fatalf("%s, %d bytes a read: ready, and then %d reads, %v", tt.name, size, src.reads-reads, err)
+					}
+				}
+				if err != nil {
+					break
+				}
+			}
+		}
+	}
+	if yes == 0 {
+		t.Error("never ready")
+	}
+}
+
+// counted counts its reads, each of at most size bytes.
+type counted struct {
+	r     io.Reader
+	size  int
+	reads int
+}
+
+func (c *counted) Read(b []byte) (int, error) {
+	c.reads++
+	return c.r.Read(b[:min(c.size, len(b))])
+}

@@ -172,19 +172,20 @@ func TestNoOverallLimit(t *testing.T) {
 		}
 		writeStream(w, okStream)
 	})
-	deltas := 0
+	var text strings.Builder
 	for ev, err := range p.Stream(t.Context(), hello()) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if ev.EventType() == openai.EventTextDelta {
-			if deltas++; deltas == 1 {
+		if d, ok := ev.(*openai.DeltaEvent); ok {
+			if text.Len() == 0 {
 				time.Sleep(600 * time.Millisecond)
 			}
+			text.WriteString(d.Delta)
 		}
 	}
-	if deltas != 11 {
-		t.Errorf("%d deltas, want 11", deltas)
+	if want := strings.Repeat("token ", 11); text.String() != want {
+		t.Errorf("text %q, want %q", text.String(), want)
 	}
 }
 

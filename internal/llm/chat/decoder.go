@@ -15,6 +15,7 @@ type decoder struct {
 	provider string
 	secrets  []string
 	scratch  []byte
+	held     []byte // text that waits for the frame behind it, see flush
 	tools    []*pending
 	usage    *openai.Usage
 	finish   string // the finish_reason, once there was one
@@ -37,9 +38,10 @@ var doneMark = []byte("[DONE]")
 func (d *decoder) data(name string, data []byte) error {
 	if content, ok := fastContent(data, &d.scratch); ok {
 		d.chunks++
-		d.turn.Text(content)
+		d.held = append(d.held, content...)
 		return nil
 	}
+	d.flush(false)
 	data = bytes.TrimSpace(data)
 	if len(data) == 0 {
 		return nil
@@ -63,6 +65,19 @@ func (d *decoder) data(name string, data []byte) error {
 		return d.failure(data)
 	}
 	return d.chunk(&chunk)
+}
+
+// maxHeld bounds the text that chunks are put together to.
+const maxHeld = 2 << 10
+
+// flush says the text that is held. With more, when the next chunk is there already and will be read at once, it may
+// wait for that: what came together costs one event. Text that comes alone is never held.
+func (d *decoder) flush(more bool) {
+	if len(d.held) == 0 || more && len(d.held) < maxHeld {
+		return
+	}
+	d.turn.Text(d.held)
+	d.held = d.held[:0]
 }
 
 // failure is the error of an error object in the stream.

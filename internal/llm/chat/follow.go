@@ -49,6 +49,7 @@ func (p *Provider) follow(ctx context.Context, res *http.Response, body *watch, 
 		if err := d.data(frame.Name, frame.Data); err != nil {
 			return p.told(err)
 		}
+		d.flush(frames.Ready())
 		if d.finished() {
 			body.idle = min(body.idle, lateUsage)
 		}
@@ -89,6 +90,7 @@ func (p *Provider) whole(ctx context.Context, r io.Reader, d *decoder) *failure 
 	if err := d.data("", bytes.TrimSpace(raw)); err != nil {
 		return p.told(err)
 	}
+	d.flush(false)
 	if d.finish == "" && d.turn.Items() == 0 {
 		e := parseError(raw)
 		if e.message == "" {

@@ -132,6 +132,23 @@ type sevenBytes struct{ r io.Reader }
 
 func (s sevenBytes) Read(b []byte) (int, error) { return s.r.Read(b[:min(7, len(b))]) }
 
+// together joins text deltas that follow each other. How many there are says how the bytes came.
+func together(events []openai.Event) []openai.Event {
+	var out []openai.Event
+	for _, ev := range events {
+		d, ok := ev.(*openai.DeltaEvent)
+		if ok && d.Type == openai.EventTextDelta && len(out) > 0 {
+			if last, ok := out[len(out)-1].(*openai.DeltaEvent); ok && last.Type == d.Type && last.ItemID == d.ItemID &&
+				last.OutputIndex == d.OutputIndex && last.ContentIndex == d.ContentIndex {
+				last.Delta += d.Delta
+				continue
+			}
+		}
+		out = append(out, ev)
+	}
+	return out
+}
+
 func TestAnswers(t *testing.T) {
 	files, _ := filepath.Glob("testdata/answers/*.http")
 	if len(files) < 60 {
@@ -159,7 +176,7 @@ func TestAnswers(t *testing.T) {
 					Client:       &http.Client{Transport: recorded{raw, split.how}}})
 				p.mint = counter()
 				a := providertest.Collect(t, t.Context(), p, llm.Request{Model: "m"})
-				out := providertest.Dump(a.Events)
+				out := providertest.Dump(together(a.Events))
 				if e, ok := fault.As(a.Err); ok {
 					out += fmt.Sprintf("error: %s %s: %s\ncause: %s\n", e.Kind, e.Code, e.Public(), e.Error())
 				}

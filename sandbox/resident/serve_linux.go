@@ -187,19 +187,39 @@ func (s *server) listenSignals() {
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
 	go s.relay(children)
-	type action struct{ handler, flags, restorer, mask uintptr }
-	ignore := action{handler: 1}
-	for sig := uintptr(1); sig <= 64; sig++ {
-		switch syscall.Signal(sig) {
-		case syscall.SIGCHLD, syscall.SIGKILL, syscall.SIGSTOP, 32, 33, 34: // the last are libc's and not the runtime's
-			continue
-		case syscall.SIGCONT, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU:
-			// The runtime gives its children the default for signals that it handles, and it handles none of these:
-			// ignored here they would be ignored in every command. The kernel keeps them from the first process.
-			continue
+	for sig := syscall.Signal(1); sig <= lastSignal; sig++ {
+		if sig != syscall.SIGCHLD && sig != syscall.SIGKILL && sig != syscall.SIGSTOP {
+			harden(sig)
 		}
-		unix.RawSyscall6(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&ignore)), 0, 8, 0, 0)
 	}
+}
+
+const (
+	lastSignal        = 64
+	deflt, ignore     = 0, 1   // SIG_DFL, SIG_IGN
+	firstOwn, lastOwn = 32, 34 // libc's and the runtime's own, which its calls on all threads need
+)
+
+// action is the kernel's struct sigaction.
+type action struct{ handler, flags, restorer, mask uintptr }
+
+// harden makes a signal harmless to us without making it harmless to commands. What is ignored stays ignored in
+// children, but for what the runtime handles: it gives them the default back. So we ignore what it handles, and no
+// other: such a signal, ignored by whoever started us, goes back to its default, from which the kernel keeps the first
+// process of a jail.
+func harden(sig syscall.Signal) {
+	var now action
+	act(sig, nil, &now)
+	switch {
+	case now.handler == ignore:
+		act(sig, &action{handler: deflt}, nil)
+	case now.handler != deflt && (sig < firstOwn || sig > lastOwn):
+		act(sig, &action{handler: ignore}, nil)
+	}
+}
+
+func act(sig syscall.Signal, set, old *action) {
+	unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(set)), uintptr(unsafe.Pointer(old)), 8, 0, 0)
 }
 
 // warmThreads makes all threads that the runtime will ever need here. Later, at the box's limit of processes, it could

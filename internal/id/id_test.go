@@ -50,6 +50,7 @@ func TestValid(t *testing.T) {
 		"call_../../../../../../../../":            false,
 		"call_" + body[:25] + "\n":                 false,
 		"call_" + body[:25] + "\x00":               false,
+		"call_" + body[:23] + "\xff00":             false,
 		"call_" + body[:24] + "é":                  false,
 		"call_call_" + body[5:]:                    false,
 	} {

@@ -62,12 +62,20 @@ func newAgent(r responses, c containers, m models, o Options) *Agent {
 	return &Agent{responses: r, containers: c, models: m, options: o, runs: map[run]struct{}{}}
 }
 
-// Create checks a request, begins its response and runs it in a goroutine of its own. An error means that nothing was
-// begun; it is the HTTP answer. What goes wrong later is told in the response.
+// Create checks a request, begins its response and runs it: in a goroutine of its own, or, where nobody reads the
+// response as it comes, before it returns. Then the end of ctx cancels the response, as its caller cannot. An error
+// means that nothing was begun; it is the HTTP answer. What goes wrong later is told in the response.
 func (a *Agent) Create(ctx context.Context, p tenant.Principal, req *openai.CreateRequest) (*response.Run, error) {
-	r, err := a.create(ctx, p, req)
+	r, live, err := a.begin(ctx, p, req)
 	if err != nil {
 		return nil, err
+	}
+	if isTrue(req.Stream) || isTrue(req.Background) {
+		go live()
+	} else {
+		stop := context.AfterFunc(ctx, func() { r.Cancel(errClientGone) })
+		live()
+		stop()
 	}
 	out, ok := r.(*response.Run)
 	if !ok {
@@ -76,23 +84,24 @@ func (a *Agent) Create(ctx context.Context, p tenant.Principal, req *openai.Crea
 	return out, nil
 }
 
-func (a *Agent) create(ctx context.Context, p tenant.Principal, req *openai.CreateRequest) (run, error) {
+// begin checks a request and begins its response. The caller calls live, once, which returns when it has ended.
+func (a *Agent) begin(ctx context.Context, p tenant.Principal, req *openai.CreateRequest) (r run, live func(), err error) {
 	plan, err := a.plan(ctx, p, req)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	a.mu.Lock()
 	if a.closed {
 		a.mu.Unlock()
-		return nil, fault.New(fault.Unavailable, "The server is stopping.").WithTry("the same request in a moment")
+		return nil, nil, fault.New(fault.Unavailable, "The server is stopping.").WithTry("the same request in a moment")
 	}
 	a.loops.Add(1) // before Begin, so that Close waits for what is being begun
 	a.mu.Unlock()
 
-	r, err := a.responses.Begin(ctx, plan.begin())
+	r, err = a.responses.Begin(ctx, plan.begin())
 	if err != nil {
 		a.loops.Done()
-		return nil, err
+		return nil, nil, err
 	}
 	a.mu.Lock()
 	a.runs[r] = struct{}{}
@@ -101,16 +110,18 @@ func (a *Agent) create(ctx context.Context, p tenant.Principal, req *openai.Crea
 	if stopping {
 		r.Cancel(errStopping)
 	}
-	go func() {
+	return r, func() {
 		defer a.loops.Done()
 		defer a.forget(r)
 		a.drive(r, plan)
-	}()
-	return r, nil
+	}, nil
 }
 
 // errStopping is the cause of runs that end because the server does.
 var errStopping = fault.New(fault.Cancelled, "The server is stopping.")
+
+// errClientGone is the cause of a run that ends because the one who waits for it does not any more.
+var errClientGone = fault.New(fault.Cancelled, "The client closed the connection.").WithCode("client_disconnected")
 
 func (a *Agent) forget(r run) {
 	a.mu.Lock()

@@ -90,10 +90,11 @@ func (w *world) create(req *openai.CreateRequest) (*fakeRun, error) {
 			}
 		})
 	}
-	r, err := w.agent.create(context.Background(), principal, req)
+	r, live, err := w.agent.begin(context.Background(), principal, req)
 	if err != nil {
 		return nil, err
 	}
+	go live()
 	return r.(*fakeRun), nil
 }
 

@@ -182,6 +182,47 @@ func TestCancelInMidAnswer(t *testing.T) {
 	}
 }
 
+// Create runs what nobody reads as it comes before it returns, and cancels it when its caller goes away.
+func TestCreateWaitsWhereNobodyReads(t *testing.T) {
+	w := newWorld(t, runs("hang"))
+	w.commands = map[string]command{"hang": {hangs: true}}
+	if _, err := w.create(request(t, `{"model":"gone","input":"x"}`)); err == nil { // makes the agent
+		t.Fatal("a model that is not there was served")
+	}
+	ctx, leave := context.WithCancel(context.Background())
+	returned := make(chan struct{})
+	go func() {
+		defer close(returned)
+		w.agent.Create(ctx, principal, request(t, plainShell)) // refuses the fake run, when it has ended
+	}()
+	begun := func() *fakeRun {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if len(w.runs) == 0 {
+			return nil
+		}
+		return w.runs[0]
+	}
+	for deadline := time.Now().Add(patience); begun() == nil; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("nothing was begun")
+		}
+	}
+	soon, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	begun().await(soon, "shell_call_output")
+	select {
+	case <-returned:
+		t.Error("Create returned while the response ran")
+	default:
+	}
+	leave()
+	if o := begun().wait(t); o.Status != openai.Cancelled {
+		t.Errorf("status %s", o.Status)
+	}
+	<-returned
+}
+
 func TestCloseEndsWhatRuns(t *testing.T) {
 	w := newWorld(t, runs("hang"))
 	w.commands = map[string]command{"hang": {hangs: true}}
@@ -230,10 +271,11 @@ func TestLogFails(t *testing.T) {
 	w.commands = map[string]command{"ls": printed("", "", 0)}
 	broken := &brokenLog{w}
 	a := newAgent(broken, w, w, Options{})
-	r, err := a.create(context.Background(), principal, request(t, plainShell))
+	r, live, err := a.begin(context.Background(), principal, request(t, plainShell))
 	if err != nil {
 		t.Fatal(err)
 	}
+	go live()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	r.(*fakeRun).await(ctx, "never said")

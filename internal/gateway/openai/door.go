@@ -23,7 +23,8 @@ import (
 
 // Agent begins a response and works on it in the background of the call.
 type Agent interface {
-	// Create checks the request, begins the response and returns while it runs. An error means that nothing ran.
+	// Create checks the request, begins the response and returns while it runs, or when it has ended if the request wants
+	// no stream; then the end of ctx cancels it. An error means that nothing ran.
 	Create(ctx context.Context, p tenant.Principal, req *wire.CreateRequest) (Run, error)
 }
 

@@ -48,7 +48,7 @@ func (d *Door) createResponse(w http.ResponseWriter, r *http.Request, p tenant.P
 func (d *Door) wait(w http.ResponseWriter, r *http.Request, run Run) error {
 	resp, err := run.Wait(r.Context())
 	switch {
-	case err != nil && r.Context().Err() != nil:
+	case r.Context().Err() != nil: // the run may have ended, by that or just before: there is nobody to tell
 		return errClientGone
 	case err != nil:
 		gateway.NoRetry(w) // a command may have run; a client that asks again would run it again

@@ -4,8 +4,9 @@
 // Four ways to the same mock upstream are visited in rotated order, round by round: a direct call, a bare reverse
 // proxy that reads the body first (the floor), and the built binary with store: false and with store: true. The first
 // two speak Chat Completions, as the mock does; the gateway's clients speak Responses, so its figures include the
-// translation. An event is one delta of text. Every stream's text is checked; a stream that ends early is cut. All of
-// it runs on loopback and on one machine, so only the ratios mean anything.
+// translation. An event is one chunk of the mock's text, whether a gateway passes it on alone or puts it together with the
+// next that is there already. Every stream's text is checked; a stream that ends early is cut. All of it runs on
+// loopback and on one machine, so only the ratios mean anything.
 package main
 
 import (

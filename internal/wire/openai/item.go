@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"unicode/utf8"
 )
 
 // Item is one entry of a conversation, kept as the JSON it came as. Type, ID, CallID, Role and Status are read out of
@@ -112,11 +113,32 @@ func (i Item) PlainMessage() (Message, bool) {
 		part.Annotations = []Annotation{}
 		text, ok = bytes.CutSuffix(text, []byte(`,"annotations":[]}]}`))
 	}
-	if !ok || json.Unmarshal(text, &part.Text) != nil { // else there is more in it than one text
+	if !ok {
+		return Message{}, false
+	}
+	if part.Text, ok = unquote(text); !ok { // there is more in it than one text
 		return Message{}, false
 	}
 	m.Content = append(m.Content, part)
 	return m, true
+}
+
+// unquote reads one JSON string.
+func unquote(raw []byte) (s string, ok bool) {
+	plain := len(raw) >= 2 && raw[0] == '"' && raw[len(raw)-1] == '"'
+	if plain {
+		for _, c := range raw[1 : len(raw)-1] {
+			if c < 0x20 || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+				plain = false
+				break
+			}
+		}
+	}
+	if plain {
+		return string(raw[1 : len(raw)-1]), true
+	}
+	err := json.Unmarshal(raw, &s)
+	return s, err == nil
 }
 
 // NewItem makes an item of a typed shape. It panics if v cannot be marshalled, which no shape of this package does.
@@ -191,8 +213,7 @@ func (c *Content) UnmarshalJSON(data []byte) error {
 	}
 	if text, ok := bytes.CutPrefix(data, onePart); ok { // as UserText writes it
 		if text, ok = bytes.CutSuffix(text, onePartEnd); ok {
-			var s string
-			if json.Unmarshal(text, &s) == nil { // else there is more than one text in it
+			if s, ok := unquote(text); ok { // else there is more than one text in it
 				*c = Content{{Type: "input_text", Text: s}}
 				return nil
 			}

@@ -1,5 +1,8 @@
 -- +goose Up
 
+-- Tables WITHOUT ROWID: a row is in one tree, not in a table and in the index of its key, and a short response is one
+-- commit of few pages.
+
 -- One row a response. It is its own job: owner and fence say who may append to it and end it. lease_until is 0 while the
 -- lock on the data folder is the lease. Times are Unix milliseconds; completed is null until the terminal event.
 CREATE TABLE response (
@@ -19,7 +22,7 @@ CREATE TABLE response (
     expires      BIGINT,
     last_seq     BIGINT,
     object       TEXT NOT NULL
-);
+) WITHOUT ROWID;
 CREATE INDEX response_live ON response (lease_until) WHERE completed IS NULL;
 CREATE INDEX response_expires ON response (expires) WHERE expires IS NOT NULL;
 
@@ -27,7 +30,7 @@ CREATE INDEX response_expires ON response (expires) WHERE expires IS NOT NULL;
 CREATE TABLE response_input (
     response_id TEXT PRIMARY KEY REFERENCES response (id) ON DELETE CASCADE,
     items       TEXT NOT NULL
-);
+) WITHOUT ROWID;
 
 -- The live log: one row a flush, the slices of many responses in one blob (segment.go).
 CREATE TABLE event_segment (
@@ -48,7 +51,7 @@ CREATE TABLE event_block (
     last_seq    BIGINT NOT NULL,
     data        BLOB NOT NULL,
     PRIMARY KEY (response_id, first_seq)
-);
+) WITHOUT ROWID;
 
 -- fence_epoch moves whenever a live response changes hands or goes away. A flush that finds it where it was has had its
 -- fences checked already; one that does not checks each response that it writes for.

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"encoding/base32"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -38,15 +39,49 @@ var encoding = base32.NewEncoding(alphabet).WithPadding(base32.NoPadding)
 // New returns a fresh id of a noun, stamped with the current time.
 func New(prefix string) string { return At(prefix, time.Now()) }
 
-// At returns a fresh id stamped with t, to the millisecond.
+// At returns a fresh id stamped with t, to the millisecond. Ids that this process makes for the same millisecond, one
+// after the other, sort in the order in which they were made.
 func At(prefix string, t time.Time) string {
 	var b [16]byte
 	ms := uint64(t.UnixMilli())
 	for i := range 6 {
 		b[i] = byte(ms >> (40 - 8*i))
 	}
-	rand.Read(b[6:]) // documented never to fail
+	latest.after(ms, (*[10]byte)(b[6:]))
 	return prefix + "_" + encoding.EncodeToString(b[:])
+}
+
+// latest is the one state of this package: the order of ids is a promise of the whole process.
+var latest sequence
+
+// sequence gives the random part of ids. Within one millisecond each is larger than the last by a random step of up
+// to 2^40, so that knowing one does not tell the next.
+type sequence struct {
+	sync.Mutex
+	ms   uint64
+	tail [10]byte
+}
+
+func (s *sequence) after(ms uint64, out *[10]byte) {
+	var random [10]byte
+	rand.Read(random[:]) // documented never to fail
+	s.Lock()
+	defer s.Unlock()
+	if ms != s.ms {
+		s.ms, s.tail = ms, random
+		s.tail[0] &= 0x7f // room to grow
+	} else {
+		carry := uint(1)
+		for i := len(s.tail) - 1; i >= 0; i-- {
+			if i >= len(s.tail)-5 {
+				carry += uint(random[i])
+			}
+			carry += uint(s.tail[i])
+			s.tail[i] = byte(carry)
+			carry >>= 8
+		}
+	}
+	*out = s.tail
 }
 
 // Valid says whether s has the form of an id of this noun. It does not say that the thing exists.

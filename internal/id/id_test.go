@@ -69,3 +69,16 @@ func FuzzValid(f *testing.F) {
 		}
 	})
 }
+
+// A list pages by id: what one process makes in one millisecond must sort as it was made.
+func TestIDsOfOneMillisecondKeepTheirOrder(t *testing.T) {
+	now := time.Now()
+	last := At(File, now)
+	for range 100_000 {
+		next := At(File, now)
+		if next <= last {
+			t.Fatalf("%s was made after %s", next, last)
+		}
+		last = next
+	}
+}

@@ -1,0 +1,350 @@
+package anthropic
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/llm"
+	wire "github.com/hardshell-dev/hardshell/internal/wire/anthropic"
+	"github.com/hardshell-dev/hardshell/internal/wire/openai"
+)
+
+// decoder turns the events of an answer into the events of one turn. An answer that pauses goes on in a further one,
+// so that a decoder may read several, one after the other.
+type decoder struct {
+	turn     *llm.Turn
+	seal     *sealer
+	names    names
+	provider string
+	secrets  []string
+	scratch  []byte
+
+	content []*piece     // of all answers so far, in order
+	total   openai.Usage // of the answers before this one
+	counted bool         // an answer told its usage
+
+	// Of the answer that is being read:
+	open    map[int]*piece
+	usage   wire.Usage
+	stop    string
+	details json.RawMessage
+	done    bool // message_stop was seen
+	frames  int
+	said    bool // something of it has reached the turn
+}
+
+// piece is a content block as it grows.
+type piece struct {
+	start     wire.Block
+	text      []byte // of text or thinking
+	input     []byte // arguments, as the deltas say them
+	signature []byte
+	call      *llm.Call
+	ended     bool
+}
+
+// begin readies the decoder for an answer.
+func (d *decoder) begin() {
+	d.open = map[int]*piece{}
+	d.usage, d.stop, d.details, d.done, d.frames, d.said = wire.Usage{}, "", nil, false, 0, false
+}
+
+// data takes the data of one frame. An error ends the answer.
+func (d *decoder) data(name string, data []byte) error {
+	if index, kind, text, ok := fastDelta(data, &d.scratch); ok {
+		d.frames++
+		if p := d.open[index]; p != nil {
+			return d.grow(p, kind, text)
+		}
+	}
+	data = bytes.TrimSpace(data)
+	if len(data) == 0 || string(data) == "[DONE]" { // some gateways add it
+		return nil
+	}
+	d.frames++
+	var ev wire.Event
+	if err := json.Unmarshal(data, &ev); err != nil {
+		return fault.Wrap(fault.Upstream, err, "%s sent an event that cannot be read", d.provider).WithCode("server_error")
+	}
+	if ev.Type == "" {
+		ev.Type = name
+	}
+	return d.event(&ev, data)
+}
+
+func (d *decoder) event(ev *wire.Event, data []byte) error {
+	switch ev.Type {
+	case wire.EventMessageStart:
+		if ev.Message != nil {
+			d.usage, d.counted = ev.Message.Usage, true
+		}
+	case wire.EventBlockStart:
+		if ev.ContentBlock == nil {
+			return d.broken("a content block without a content block in it")
+		}
+		return d.start(ev.Index, *ev.ContentBlock)
+	case wire.EventBlockDelta:
+		return d.delta(ev)
+	case wire.EventBlockStop:
+		if p := d.open[ev.Index]; p != nil {
+			delete(d.open, ev.Index)
+			return d.end(p)
+		}
+	case wire.EventMessageDelta:
+		if ev.Delta.StopReason != nil {
+			d.stop = *ev.Delta.StopReason
+		}
+		d.details = ev.Delta.StopDetails
+		if ev.Usage != nil {
+			d.counted = true
+			ev.Usage.Apply(&d.usage)
+		}
+	case wire.EventMessageStop:
+		d.done = true
+	case wire.EventError:
+		return upstreamError(d.provider, 0, parseError(data), d.secrets)
+	}
+	return nil // ping, and what is new to us: the API may add events
+}
+
+func (d *decoder) broken(what string) error {
+	return fault.New(fault.Upstream, "%s sent %s", d.provider, what).WithCode("server_error")
+}
+
+// start opens a block, with whatever it holds already: a whole answer's blocks come so.
+func (d *decoder) start(index int, b wire.Block) error {
+	if old := d.open[index]; old != nil {
+		if err := d.end(old); err != nil { // its stop was forgotten
+			return err
+		}
+	}
+	p := &piece{start: b}
+	d.open[index] = p
+	d.content = append(d.content, p)
+	switch b.Type {
+	case wire.TypeText:
+		var t wire.Text
+		if err := b.Decode(&t); err != nil {
+			return d.broken("a text block of an unknown form")
+		}
+		return d.grow(p, wire.DeltaText, []byte(t.Text))
+	case wire.TypeThinking:
+		var t wire.Thinking
+		if err := b.Decode(&t); err != nil {
+			return d.broken("a thinking block of an unknown form")
+		}
+		p.signature = []byte(t.Signature)
+		return d.grow(p, wire.DeltaThinking, []byte(t.Thinking))
+	case wire.TypeToolUse:
+		if b.Name == "" {
+			return d.broken("a call of a tool without a name")
+		}
+		d.said = true
+		p.call = d.turn.Call(d.names.original(b.Name))
+	}
+	return nil
+}
+
+// delta grows the block that it names. Some servers send text without having opened a block.
+func (d *decoder) delta(ev *wire.Event) error {
+	p := d.open[ev.Index]
+	if p == nil {
+		switch ev.Delta.Type {
+		case wire.DeltaText:
+			p = &piece{start: wire.Block{Type: wire.TypeText}}
+		case wire.DeltaThinking:
+			p = &piece{start: wire.Block{Type: wire.TypeThinking}}
+		case wire.DeltaInput:
+			return d.broken("arguments of a call that it had not begun")
+		default:
+			return nil
+		}
+		d.open[ev.Index] = p
+		d.content = append(d.content, p)
+	}
+	switch ev.Delta.Type {
+	case wire.DeltaText:
+		return d.grow(p, ev.Delta.Type, []byte(ev.Delta.Text))
+	case wire.DeltaThinking:
+		return d.grow(p, ev.Delta.Type, []byte(ev.Delta.Thinking))
+	case wire.DeltaInput:
+		return d.grow(p, ev.Delta.Type, []byte(ev.Delta.PartialJSON))
+	case wire.DeltaSignature:
+		p.signature = append(p.signature, ev.Delta.Signature...)
+	}
+	return nil
+}
+
+// grow adds to a block what a delta says.
+func (d *decoder) grow(p *piece, kind string, text []byte) error {
+	if len(text) == 0 {
+		return nil
+	}
+	switch kind {
+	case wire.DeltaText:
+		if p.start.Type != wire.TypeText {
+			return nil // of a block that is not for us
+		}
+		d.said = true
+		p.text = append(p.text, text...)
+		d.turn.Text(text)
+	case wire.DeltaThinking:
+		if p.start.Type != wire.TypeThinking {
+			return nil
+		}
+		d.said = true
+		if len(p.text) == 0 && d.seal.open && len(d.seal.blocks) > 0 {
+			d.turn.Reasoning([]byte("\n\n")) // thoughts of two blocks in one item
+		}
+		p.text = append(p.text, text...)
+		d.turn.Reasoning(text)
+	case wire.DeltaInput:
+		p.input = append(p.input, text...)
+		if p.call != nil {
+			p.call.Write(string(text))
+		}
+	}
+	return nil
+}
+
+// end closes a block. Thinking is sealed if it is whole: without its signature nobody takes it back.
+func (d *decoder) end(p *piece) error {
+	p.ended = true
+	switch p.start.Type {
+	case wire.TypeThinking, wire.TypeRedactedThinking:
+		if b, ok := p.block(); ok {
+			d.said = true
+			d.seal.add(b)
+		}
+	case wire.TypeToolUse:
+		if len(p.input) == 0 {
+			var t wire.ToolUse
+			if err := p.start.Decode(&t); err == nil && present(t.Input) && string(bytes.TrimSpace(t.Input)) != "{}" {
+				p.input = t.Input
+				p.call.Write(string(t.Input))
+			}
+		}
+	}
+	return nil
+}
+
+// block is the block as it is to go back; false for one that is not whole, or has nothing in it.
+func (p *piece) block() (wire.Block, bool) {
+	switch p.start.Type {
+	case wire.TypeText:
+		return textBlock(string(p.text), nil), strings.TrimSpace(string(p.text)) != ""
+	case wire.TypeThinking:
+		if len(p.signature) == 0 || !p.ended {
+			return wire.Block{}, false
+		}
+		return block(wire.TypeThinking, wire.Thinking{Type: wire.TypeThinking, Thinking: string(p.text), Signature: string(p.signature)}), true
+	case wire.TypeServerToolUse:
+		if len(p.input) > 0 && json.Valid(p.input) {
+			var all map[string]json.RawMessage
+			if p.start.Decode(&all) != nil {
+				return wire.Block{}, false
+			}
+			all["input"] = json.RawMessage(p.input)
+			return block(p.start.Type, all), true
+		}
+	}
+	return p.start, len(p.start.Raw) > 0
+}
+
+// finished says that the model has ended; only message_stop may still come.
+func (d *decoder) finished() bool { return d.stop != "" }
+
+// close ends the answer when its stream has ended. It says whether the model only paused, and wants to go on.
+func (d *decoder) close() (paused bool, err error) {
+	switch {
+	case d.frames == 0:
+		return false, fault.New(fault.Upstream, "%s answered with an empty stream", d.provider).WithCode("server_error")
+	case !d.done && d.stop == "":
+		return false, fault.New(fault.Upstream, "%s ended the stream in the middle of the answer", d.provider).WithCode("server_error").
+			WithTry("the same request again")
+	}
+	for _, p := range d.content {
+		if !p.ended && (p.start.Type != wire.TypeThinking || d.stop != wire.StopMaxTokens) {
+			if err := d.end(p); err != nil {
+				return false, err
+			}
+		}
+	}
+	if d.counted {
+		d.total.Add(usageOf(d.usage))
+	}
+	return d.stop == wire.StopPauseTurn, nil
+}
+
+// finish ends the turn as the last answer ended.
+func (d *decoder) finish() {
+	var usage *openai.Usage
+	if d.counted {
+		usage = &d.total
+	}
+	switch d.stop {
+	case wire.StopMaxTokens, wire.StopContextWindow:
+		d.turn.Stop(openai.ReasonMaxOutputTokens, usage)
+	case wire.StopRefusal:
+		var details struct {
+			Explanation string `json:"explanation"`
+		}
+		if present(d.details) && json.Unmarshal(d.details, &details) == nil {
+			d.turn.Refusal([]byte(details.Explanation))
+		}
+		d.turn.Stop(openai.ReasonContentFilter, usage)
+	default: // end_turn, stop_sequence, tool_use, and whatever is new
+		d.turn.Complete(usage)
+	}
+}
+
+// usageOf is a count in the words of the Responses API, whose input counts what the cache gave and took.
+func usageOf(u wire.Usage) openai.Usage {
+	var r openai.Usage
+	if u.CacheReadTokens != nil {
+		r.InputTokensDetails.CachedTokens = *u.CacheReadTokens
+	}
+	if u.CacheCreationTokens != nil {
+		r.InputTokensDetails.CacheWriteTokens = *u.CacheCreationTokens
+	}
+	if u.OutputDetails != nil {
+		r.OutputTokensDetails.ReasoningTokens = u.OutputDetails.ThinkingTokens
+	}
+	r.InputTokens = u.InputTokens + r.InputTokensDetails.CachedTokens + r.InputTokensDetails.CacheWriteTokens
+	r.OutputTokens = u.OutputTokens
+	r.TotalTokens = r.InputTokens + r.OutputTokens
+	return r
+}
+
+// whole reads an answer that came in one piece.
+func (d *decoder) whole(raw []byte) error {
+	var m wire.Response
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return fault.Wrap(fault.Upstream, err, "%s sent an answer that cannot be read", d.provider).WithCode("server_error")
+	}
+	if m.Type == "error" || m.Type != "message" && m.Content == nil {
+		e := parseError(raw)
+		if e.message == "" {
+			e.message = "the answer is JSON and no message"
+		}
+		return upstreamError(d.provider, 0, e, d.secrets)
+	}
+	d.frames++
+	d.usage, d.counted, d.done, d.details = m.Usage, true, true, m.StopDetails
+	for i, b := range m.Content {
+		if err := d.start(i, b); err != nil {
+			return err
+		}
+		p := d.open[i]
+		delete(d.open, i)
+		if err := d.end(p); err != nil {
+			return err
+		}
+	}
+	if m.StopReason != nil {
+		d.stop = *m.StopReason
+	}
+	return nil
+}

@@ -211,8 +211,8 @@ func between(b, mark []byte) []byte {
 		return nil
 	}
 	b = b[i+len(mark):]
-	if end := bytes.IndexByte(b, '"'); end >= 0 {
-		return b[:end]
+	if before, _, ok := bytes.Cut(b, []byte{'"'}); ok {
+		return before
 	}
 	return nil
 }
@@ -236,7 +236,7 @@ func (t *target) paced(ctx context.Context, s settings) error {
 			mine := make([]time.Duration, 0, want)
 			r := reader{in: bufio.NewReaderSize(nil, 4<<10), event: func(delta []byte) {
 				// A delta may be several chunks that were put together: each was made at its own time.
-				for _, field := range bytes.Fields(delta) {
+				for field := range bytes.FieldsSeq(delta) {
 					if born, err := strconv.ParseInt(string(field), 10, 64); err == nil {
 						mine = append(mine, time.Duration(time.Now().UnixNano()-born))
 					}

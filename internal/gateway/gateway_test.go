@@ -193,7 +193,7 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 
 func sorted(list string) []string {
 	seen := map[string]bool{}
-	for _, s := range strings.Split(list, ", ") {
+	for s := range strings.SplitSeq(list, ", ") {
 		seen[s] = true
 	}
 	var out []string

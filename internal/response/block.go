@@ -147,11 +147,11 @@ func (p *packer) decompress(data []byte) ([]byte, error) {
 // typeOf reads the type off an encoded event; ours begin with it.
 func typeOf(data []byte) string {
 	if rest, ok := bytes.CutPrefix(data, []byte(`{"type":"`)); ok {
-		if end := bytes.IndexByte(rest, '"'); end >= 0 {
-			if string(rest[:end]) == openai.EventTextDelta {
+		if before0, _, ok0 := bytes.Cut(rest, []byte{'"'}); ok0 {
+			if string(before0) == openai.EventTextDelta {
 				return openai.EventTextDelta // nine in ten: no allocation
 			}
-			return string(rest[:end])
+			return string(before0)
 		}
 	}
 	typ, _, _ := openai.Peek(data)

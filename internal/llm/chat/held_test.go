@@ -91,7 +91,7 @@ func TestADeltaThatComesAloneIsNotHeld(t *testing.T) {
 				}
 				writeStream(w, "\n\n"+say("b")+stopChunk)
 			})
-			text := ""
+			var text strings.Builder
 			for ev, err := range p.Stream(t.Context(), hello()) {
 				if err != nil {
 					if name == "before half a frame" {
@@ -100,13 +100,13 @@ func TestADeltaThatComesAloneIsNotHeld(t *testing.T) {
 					t.Fatal(err)
 				}
 				if d, ok := ev.(*openai.DeltaEvent); ok {
-					if text += d.Delta; text == "a" {
+					if text.WriteString(d.Delta); text.String() == "a" {
 						close(heard)
 					}
 				}
 			}
-			if name != "before half a frame" && text != "ab" {
-				t.Errorf("text %q", text)
+			if name != "before half a frame" && text.String() != "ab" {
+				t.Errorf("text %q", text.String())
 			}
 		})
 	}

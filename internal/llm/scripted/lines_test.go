@@ -2,6 +2,7 @@ package scripted
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -74,10 +75,8 @@ func exits(code int) string {
 func TestOnlyIfTheLastFailed(t *testing.T) {
 	fail := func(failing ...string) func(string) string {
 		return func(cmd string) string {
-			for _, f := range failing {
-				if f == cmd {
-					return exits(1)
-				}
+			if slices.Contains(failing, cmd) {
+				return exits(1)
 			}
 			return exits(0)
 		}

@@ -20,7 +20,7 @@ func fill(v reflect.Value, n *int) {
 	*n++
 	switch {
 	case v.Type() == reflect.TypeFor[json.RawMessage]():
-		v.SetBytes([]byte(fmt.Sprintf(`{"raw":[%d,"<é>"]}`, *n)))
+		v.SetBytes(fmt.Appendf(nil, `{"raw":[%d,"<é>"]}`, *n))
 		return
 	case v.Type() == reflect.TypeFor[Item]():
 		v.Set(reflect.ValueOf(Item{Type: "x", Raw: json.RawMessage(fmt.Sprintf(`{"type":"x","n":%d}`, *n))}))
@@ -31,8 +31,8 @@ func fill(v reflect.Value, n *int) {
 		v.Set(reflect.New(v.Type().Elem()))
 		fill(v.Elem(), n)
 	case reflect.Struct:
-		for i := range v.NumField() {
-			fill(v.Field(i), n)
+		for _, field := range v.Fields() {
+			fill(field, n)
 		}
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 2, 2))

@@ -52,7 +52,7 @@ func TestRequiredKeysAreAlwaysWritten(t *testing.T) {
 		{"output file", OutputFile{}, "container_id file_id filename path bytes source"},
 	} {
 		got := keysOf(t, tt.value)
-		for _, key := range strings.Fields(tt.keys) {
+		for key := range strings.FieldsSeq(tt.keys) {
 			if _, ok := got[key]; !ok {
 				t.Errorf("%s: %q is not written", tt.name, key)
 			}

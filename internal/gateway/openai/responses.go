@@ -55,6 +55,9 @@ func (d *Door) wait(w http.ResponseWriter, r *http.Request, run Run) error {
 		return err
 	}
 	if f := barren(resp); f != nil {
+		if f.Kind != fault.RateLimited {
+			gateway.NoRetry(w) // what may pass was asked for again already, before the provider was given up
+		}
 		return f
 	}
 	return writeJSON(w, http.StatusOK, resp)

@@ -95,7 +95,10 @@ func TestFailedWithoutOutputIsAnHTTPError(t *testing.T) {
 		output []wire.Item
 		status int
 	}{
-		{"server_error", []wire.Item{}, 502},
+		{"server_error", []wire.Item{}, 502}, // the gateway's own key was refused, or the provider is down
+		{"invalid_prompt", []wire.Item{}, 502},
+		{"model_not_found", []wire.Item{}, 502},
+		{"insufficient_quota", []wire.Item{}, 502},
 		{"rate_limit_exceeded", []wire.Item{}, 429},
 		{"server_error", []wire.Item{item}, 200},
 	} {
@@ -111,6 +114,9 @@ func TestFailedWithoutOutputIsAnHTTPError(t *testing.T) {
 		}
 		if c.status != 200 && errorOf(t, body).code != c.code {
 			t.Errorf("%s: %s", c.code, body)
+		}
+		if forbidden := res.Header.Get("X-Should-Retry") == "false"; forbidden != (c.status == 502) {
+			t.Errorf("%s: %d with X-Should-Retry %q", c.code, res.StatusCode, res.Header.Get("X-Should-Retry"))
 		}
 	}
 }

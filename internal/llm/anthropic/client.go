@@ -102,7 +102,6 @@ func (p *Provider) stream(ctx context.Context, r llm.Request, yield func(openai.
 		return
 	}
 	s := newSealer(p.o.Name, yield, p.mint)
-	s.turn = llm.NewTurn(s.pass, p.mint)
 	d := &decoder{turn: s.turn, seal: s, names: names, provider: p.o.Name, secrets: p.secrets}
 	history := req.Messages
 	for range maxPauses {

@@ -195,7 +195,7 @@ func (d *decoder) grow(p *piece, kind string, text []byte) error {
 			return nil
 		}
 		d.said = true
-		if len(p.text) == 0 && d.seal.open && len(d.seal.blocks) > 0 {
+		if len(p.text) == 0 && d.seal.open && len(d.seal.blocks) > 0 && !d.seal.standIn {
 			d.turn.Reasoning([]byte("\n\n")) // thoughts of two blocks in one item
 		}
 		p.text = append(p.text, text...)
@@ -266,10 +266,11 @@ func (d *decoder) close() (paused bool, err error) {
 			WithTry("the same request again")
 	}
 	for _, p := range d.content {
-		if !p.ended && (p.start.Type != wire.TypeThinking || d.stop != wire.StopMaxTokens) {
-			if err := d.end(p); err != nil {
-				return false, err
-			}
+		if p.ended { // else its stop was forgotten
+			continue
+		}
+		if err := d.end(p); err != nil {
+			return false, err
 		}
 	}
 	if d.counted {

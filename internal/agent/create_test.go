@@ -37,6 +37,10 @@ func TestRefusals(t *testing.T) {
 		"truncation":              {`{"model":"m","input":"a","truncation":"some"}`, fault.Invalid, "invalid_value", "truncation", false},
 		"service_tier":            {`{"model":"m","input":"a","service_tier":"gold"}`, fault.Invalid, "invalid_value", "service_tier", false},
 		"background, not stored":  {`{"model":"m","input":"a","background":true,"store":false}`, fault.Invalid, "invalid_value", "background", false},
+		"stored prompt":           {`{"model":"m","input":"a","prompt":{"id":"pmpt_1"}}`, fault.Invalid, "unsupported_parameter", "prompt", true},
+		"context management":      {`{"model":"m","input":"a","context_management":[{"type":"compaction"}]}`, fault.Invalid, "unsupported_parameter", "context_management", true},
+		"stream options":          {`{"model":"m","input":"a","stream":true,"stream_options":"fast"}`, fault.Invalid, "invalid_type", "stream_options", false},
+		"stream options, a list":  {`{"model":"m","input":"a","stream_options":[]}`, fault.Invalid, "invalid_type", "stream_options", false},
 		"include":                 {`{"model":"m","input":"a","include":["x"]}`, fault.Invalid, "invalid_value", "include[0]", false},
 		"metadata pairs":          {`{"model":"m","input":"a","metadata":{` + pairs(17) + `}}`, fault.Invalid, "invalid_value", "metadata", false},
 		"metadata key":            {`{"model":"m","input":"a","metadata":{"` + strings.Repeat("k", 65) + `":"v"}}`, fault.Invalid, "invalid_value", "metadata", false},
@@ -107,6 +111,20 @@ func TestRefusals(t *testing.T) {
 				t.Error("something was begun")
 			}
 		})
+	}
+}
+
+// TestFieldsThatAskForNothing: what the vendor's SDKs may send without meaning anything by it is taken.
+func TestFieldsThatAskForNothing(t *testing.T) {
+	for _, fields := range []string{
+		`"prompt":null,"context_management":null,"stream_options":null`,
+		`"context_management":[],"stream_options":{"include_obfuscation":false}`,
+		`"metadata":{"prompt":"x"}`,
+	} {
+		w := newWorld(t)
+		if _, err := w.create(request(t, `{"model":"m","input":"a",`+fields+`}`)); err != nil {
+			t.Errorf("%s: %v", fields, err)
+		}
 	}
 }
 

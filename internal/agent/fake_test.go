@@ -114,6 +114,7 @@ func request(t testing.TB, body string) *openai.CreateRequest {
 	if err := json.Unmarshal([]byte(body), &req); err != nil {
 		t.Fatalf("request: %v", err)
 	}
+	req.Raw = json.RawMessage(body)
 	return &req
 }
 

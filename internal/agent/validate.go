@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -61,6 +62,9 @@ func checkFields(r *openai.CreateRequest) error {
 		return invalid("conversation", "Conversations are not served yet.").WithCode("unsupported_parameter").
 			WithTry("chain with previous_response_id")
 	}
+	if err := checkUnserved(r.Raw); err != nil {
+		return err
+	}
 	for i, v := range r.Include {
 		if !slices.Contains(includes, v) {
 			return invalid(fmt.Sprintf("include[%d]", i), "include has an unknown value %q.", v)
@@ -73,6 +77,35 @@ func checkFields(r *openai.CreateRequest) error {
 		return err
 	}
 	return checkText(r.Text)
+}
+
+// checkUnserved refuses fields that change what a response is made of and are not served: to leave one out in silence
+// would answer another question. It also refuses options of a stream that are no options.
+func checkUnserved(raw json.RawMessage) error {
+	named := func(field string) bool { return bytes.Contains(raw, []byte(`"`+field+`"`)) }
+	if !named("prompt") && !named("context_management") && !named("stream_options") {
+		return nil // most requests, which may be long, are not read twice
+	}
+	var r struct {
+		Prompt            json.RawMessage `json:"prompt"`
+		ContextManagement json.RawMessage `json:"context_management"`
+		StreamOptions     json.RawMessage `json:"stream_options"`
+	}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return invalid("", "The request body must be one JSON object.").WithCode("invalid_body")
+	}
+	if present(r.Prompt) {
+		return invalid("prompt", "Stored prompts are not served yet.").WithCode("unsupported_parameter").
+			WithTry("the prompt's text in instructions and input")
+	}
+	if s := strings.TrimSpace(string(r.ContextManagement)); present(r.ContextManagement) && s != "[]" {
+		return invalid("context_management", "Context management is not served yet.").WithCode("unsupported_parameter").
+			WithTry("a new response with the part of the input that matters")
+	}
+	if present(r.StreamOptions) && !isObject(r.StreamOptions) {
+		return invalid("stream_options", "stream_options must be an object.").WithCode("invalid_type")
+	}
+	return nil
 }
 
 func checkMetadata(m map[string]string) error {

@@ -24,20 +24,21 @@ type fake struct {
 	t        testing.TB
 	programs map[string]func(*proc) int // by script
 
-	mu      sync.Mutex
-	living  map[string]*fakeBox
-	opening map[string]bool
-	opens   int
-	removed []string
-	reclaim []string
-	specs   map[string]Spec
-	openErr error
-	hold    chan struct{} // an open waits for it
-	last    process.Command
+	mu          sync.Mutex
+	living      map[string]*fakeBox
+	opening     map[string]bool
+	opens       int
+	removed     []string
+	reclaim     []string
+	specs       map[string]Spec
+	openErr     error
+	unsupported error
+	hold        chan struct{} // an open waits for it
+	last        process.Command
 }
 
 func (f *fake) Name() string                    { return "fake" }
-func (f *fake) Supported(context.Context) error { return nil }
+func (f *fake) Supported(context.Context) error { return f.unsupported }
 
 func (f *fake) Prepare(_ context.Context, spec Spec) (Workspace, error) {
 	ws := Workspace{Dir: filepath.Join(spec.Dir, "workspace"), Tmp: filepath.Join(spec.Dir, "tmp"), Home: filepath.Join(spec.Dir, "home"), Shell: "/bin/bash"}

@@ -144,10 +144,14 @@ func (s *Service) spec(r row) Spec {
 	return Spec{ID: r.ID, Dir: s.folder(r.ID), Slot: int(r.slot.Int64), MemoryBytes: memory, Pids: s.limits.Pids}
 }
 
-// Create makes a container: a row. Nothing is started.
+// Create makes a container: a row. Nothing is started. Where the runtime can make no box, its refusal is the answer:
+// a container that no command can run in would be a promise.
 func (s *Service) Create(ctx context.Context, org string, spec CreateSpec) (Container, error) {
 	spec, err := s.limits.check(spec)
 	if err != nil {
+		return Container{}, err
+	}
+	if err := s.runtime.Supported(ctx); err != nil {
 		return Container{}, err
 	}
 	slot, err := s.slots.next()

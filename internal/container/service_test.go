@@ -55,6 +55,29 @@ func TestCreateChecksItsRequest(t *testing.T) {
 	}
 }
 
+// TestCreateIsRefusedWhereNoBoxCanBeHad: the rows that are there already can still be read, listed and deleted.
+func TestCreateIsRefusedWhereNoBoxCanBeHad(t *testing.T) {
+	b := newBench(t, Limits{})
+	old := b.create(t)
+	b.fake.unsupported = fault.New(fault.Isolation, "no namespaces here").WithTry("a kernel with namespaces")
+	_, err := b.Create(b.ctx, "org", CreateSpec{Name: "new"})
+	wantFault(t, err, fault.Isolation, "")
+	if f, _ := fault.As(err); f.Try == "" {
+		t.Errorf("%v has no remedy", err)
+	}
+	_, err = b.Create(b.ctx, "org", CreateSpec{MemoryLimit: "much"})
+	wantFault(t, err, fault.Invalid, "invalid_memory_limit")
+	if got, err := b.Get(b.ctx, "org", old.ID); err != nil || got.Status != Active {
+		t.Errorf("the old one: %+v, %v", got, err)
+	}
+	if got, _, err := b.List(b.ctx, "org", Page{Limit: 10}); err != nil || len(got) != 1 {
+		t.Errorf("list: %+v, %v", got, err)
+	}
+	if err := b.Delete(b.ctx, "org", old.ID); err != nil {
+		t.Errorf("delete: %v", err)
+	}
+}
+
 func TestReadRequest(t *testing.T) {
 	size := func(s string) *string { return &s }
 	tests := []struct {

@@ -204,7 +204,8 @@ func recall(dir string, job *process.Job) {
 
 func exitOf(e resident.Exit) process.Exit {
 	return process.Exit{Code: e.Code, Error: e.Error, Signal: e.Signal, TimedOut: e.TimedOut, Cancelled: e.Cancelled,
-		OutOfMemory: e.OutOfMemory, Started: time.Unix(0, e.Started), Ended: time.Unix(0, e.Ended), Stdout: e.Stdout, Stderr: e.Stderr}
+		OutOfMemory: e.OutOfMemory, Started: time.Unix(0, e.Started), Ended: time.Unix(0, e.Ended), Stdout: e.Stdout, Stderr: e.Stderr,
+		StdoutLost: e.StdoutLost, StderrLost: e.StderrLost}
 }
 
 // Detach lets go of the resident, which lives on for the grace time that the box was opened with. Running calls are

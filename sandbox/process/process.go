@@ -75,18 +75,20 @@ func (c Command) Validate() error {
 
 // Exit is how a command ended. A time-out has Code 124 and TimedOut, so a program that exits 124 itself is told
 // apart; death by signal n has Code 128+n and the signal's name; a command that could not be started has Code 126 or
-// 127 and Error.
+// 127 and Error. OutOfMemory comes with any code: what was killed may be one part of a pipeline.
 type Exit struct {
 	Code        int
 	Error       string // why the command could not be started
 	Signal      string // such as "SIGKILL"; empty when the command exited
 	TimedOut    bool
 	Cancelled   bool
-	OutOfMemory bool
+	OutOfMemory bool // while the call ran, a process of its box was killed for memory: its own, or a call's beside it
 	Started     time.Time
 	Ended       time.Time
-	Stdout      int64 // bytes of the stream that belong to the call
+	Stdout      int64 // bytes of the stream that belong to the call and reached its spool
 	Stderr      int64
+	StdoutLost  int64 // bytes that came after those and that the disk, being full, did not take
+	StderrLost  int64
 }
 
 // Chunk is a piece of one stream. Data is valid until the next step of the iteration that gave it. An Offset beyond

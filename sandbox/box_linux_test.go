@@ -415,9 +415,27 @@ func TestMemoryLimit(t *testing.T) {
 	if box.Report().Limits != "hard" {
 		require.Feature(t, "cgroup", fmt.Errorf("%v", box.Report().Missing))
 	}
-	got := run(t, box, bash("head -c 300m /dev/zero | tail"))
-	if got.Code == 0 && !got.OutOfMemory {
-		t.Errorf("got %+v", got)
+	if got := run(t, box, bash("head -c 300m /dev/zero | tail -c 200m | wc -c")); got.Code != 0 || !got.OutOfMemory {
+		t.Errorf("a pipeline whose end is well: got %+v", got)
+	}
+	if got := run(t, box, bash("ls /nope")); got.Code == 0 || got.OutOfMemory {
+		t.Errorf("the call after it: got %+v", got)
+	}
+	late := bash("head -c 300m /dev/zero | tail -c 200m | wc -c; echo counted; sleep 1000")
+	late.Timeout = 3 * time.Second
+	if got := run(t, box, late); !got.TimedOut || strings.HasSuffix(got.out, "counted\n") && !got.OutOfMemory {
+		t.Errorf("a call that ran into its time limit later: got %+v", got)
+	}
+	// What a call leaves behind may be killed when no call runs; the next one has nothing to do with it.
+	if got := run(t, box, bash("(sleep 0.3; tail /dev/zero; echo killed >/mnt/data/killed) >/dev/null 2>&1 &")); got.OutOfMemory {
+		t.Errorf("a call that left something behind: got %+v", got)
+	}
+	eventually(t, "what was left behind is killed", func() bool {
+		_, err := os.Stat(p.data("killed"))
+		return err == nil
+	})
+	if got := run(t, box, bash("ls /nope")); got.Code == 0 || got.OutOfMemory {
+		t.Errorf("the call after what was left behind: got %+v", got)
 	}
 	alone := run(t, box, process.Command{Key: newKey(), Argv: []string{"tail", "/dev/zero"}, Env: environment, Timeout: time.Minute})
 	if !alone.OutOfMemory || alone.Code != 137 {

@@ -113,6 +113,7 @@ func (s *server) run(j *job, m *Start, stdin int) (err error) {
 	if m.Timeout > 0 {
 		j.deadline = monotonic() + m.Timeout
 	}
+	j.oomAt = s.oomCount()
 	pid, fault := execute(m, s.plan.Home, []uintptr{uintptr(stdin), uintptr(ends[0]), uintptr(ends[1])})
 	s.jobs[j.id], s.keys[path(j.key, j.index)] = j, j
 	if fault != nil {
@@ -230,18 +231,12 @@ func (s *server) end(j *job) {
 			}
 		}
 	}
-	oom := false
-	if j.status.Signaled() || j.status.ExitStatus() != 0 {
-		if n := s.oomCount(); n > s.oomSeen {
-			oom, s.oomSeen = true, n
-		}
-	}
 	for i := range j.streams { // a stream that nobody holds closes now, not at the next turn
 		if j.streams[i].pipe >= 0 {
 			s.hangUp(j, i)
 		}
 	}
-	j.finish(oom)
+	j.finish(s.oomCount() > j.oomAt)
 	j.dirty = false
 	delete(s.keys, path(j.key, j.index))
 	j.said = j.streams[0].pipe < 0 && j.streams[1].pipe < 0

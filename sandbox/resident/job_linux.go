@@ -22,6 +22,7 @@ type job struct {
 	order   int64    // bytes of the order file
 	unsaid  [2]int64 // bytes of each stream that no record names yet
 
+	oomAt    int64         // kills for memory in the box before it began
 	started  int64         // Unix nanoseconds
 	deadline time.Duration // monotonic; 0 is none
 
@@ -92,11 +93,12 @@ func (j *job) record() {
 	j.dirty = true
 }
 
-// finish makes the job's Exit and writes it.
+// finish makes the job's Exit and writes it. oom says that a process of the box was killed for memory while it ran;
+// the kernel counts kills by box, so that of calls at the same time it is said of each.
 func (j *job) finish(oom bool) {
 	j.record()
 	e := Exit{TimedOut: j.timedOut, Cancelled: j.cancelled, Started: j.started, Ended: time.Now().UnixNano(), Error: j.exit.Error,
-		Code: j.exit.Code, Stdout: j.streams[0].size, Stderr: j.streams[1].size,
+		OutOfMemory: oom, Code: j.exit.Code, Stdout: j.streams[0].size, Stderr: j.streams[1].size,
 		StdoutLost: j.streams[0].lost, StderrLost: j.streams[1].lost, Order: j.order}
 	switch {
 	case e.Error != "":
@@ -111,7 +113,6 @@ func (j *job) finish(oom bool) {
 	if j.cancelled && !j.timedOut {
 		e.Code, e.Signal = 128+int(unix.SIGKILL), "SIGKILL"
 	}
-	e.OutOfMemory = oom && !j.timedOut && !j.cancelled
 	j.exit, j.ended = e, true
 	if j.exitFD >= 0 {
 		unix.Write(j.exitFD, e.appendJSON(nil))

@@ -26,7 +26,6 @@ type server struct {
 	discard int // where bytes go that the disk did not take
 	self    int // a pidfd of ours, for owners
 	oom     int // counts kills for memory; -1 is none
-	oomSeen int64
 
 	owner    *conn
 	guests   map[int]*conn
@@ -116,7 +115,6 @@ func (s *server) begin() error {
 	if err := s.openFiles(); err != nil {
 		return err
 	}
-	s.oomSeen = s.oomCount()
 	s.greet(s.owner)
 	return nil
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -23,6 +24,7 @@ const (
 	reasonMemory      = "memory_limit"
 	reasonNotStarted  = "not_started"
 	reasonInterrupted = "interrupted"
+	reasonOutputLost  = "output_lost" // the disk did not take all that it printed
 )
 
 // shellOutput is a shell_call_output with the keys of ours that clients may read and need not.
@@ -39,29 +41,59 @@ type ended struct {
 	files   []openai.OutputFile // that it made or changed
 	more    int                 // changed files beyond them
 	partial bool                // there may be others
-	whole   bool                // it came to an end of its own or to its time limit
+	whole   bool                // it came to an end of its own or to its time limit, and all that it printed was kept
 }
 
 // entryOf is a command's result as an output entry.
 func entryOf(r container.Result) openai.ShellOutput {
 	e := openai.ShellOutput{Stdout: r.Stdout.Text, Stderr: r.Stderr.Text, Outcome: openai.Exit(r.ExitCode),
 		Receipt: &openai.Receipt{DurationMS: r.Duration.Milliseconds(), TimeoutMS: r.Timeout.Milliseconds(),
-			Rung: r.Isolation.Got, Missing: r.Isolation.Missing, StdoutBytes: r.Stdout.Bytes, StderrBytes: r.Stderr.Bytes,
-			Signal: r.Signal}}
-	switch {
-	case r.TimedOut:
+			Rung: r.Isolation.Got, Missing: r.Isolation.Missing, StdoutBytes: r.Stdout.Bytes + r.StdoutLost,
+			StderrBytes: r.Stderr.Bytes + r.StderrLost, StdoutLost: r.StdoutLost, StderrLost: r.StderrLost, Signal: r.Signal}}
+	if r.TimedOut {
 		e.Outcome = openai.Timeout()
-		e.Receipt.Reason = reasonTimedOut
-	case r.Cancelled:
+	}
+	switch {
+	case r.Cancelled && !r.TimedOut:
 		e.Receipt.Reason = reasonCancelled
-	case r.OutOfMemory:
+	case r.OutOfMemory: // also at a time-out, of which the outcome tells
 		e.Receipt.Reason = reasonMemory
+	case r.TimedOut:
+		e.Receipt.Reason = reasonTimedOut
 	case r.Error != "":
 		e.Receipt.Reason = reasonNotStarted
 		e.Stderr = joinLines(e.Stderr, "shell: "+r.Error)
+	case r.StdoutLost+r.StderrLost > 0:
+		e.Receipt.Reason = reasonOutputLost
+	}
+	if lost := lostOutput(e.Receipt); lost != "" {
+		if e.Stderr != "" && !strings.HasSuffix(e.Stderr, "\n") {
+			e.Stderr += "\n"
+		}
+		e.Stderr += lostLine(lost)
 	}
 	return e
 }
+
+// lostOutput says how much of a command's output the disk did not take, or nothing when it took all.
+func lostOutput(r *openai.Receipt) string {
+	var parts []string
+	for _, s := range []struct {
+		name string
+		lost int64
+	}{{"stdout", r.StdoutLost}, {"stderr", r.StderrLost}} {
+		switch {
+		case s.lost == 1:
+			parts = append(parts, "the last byte of "+s.name)
+		case s.lost > 1:
+			parts = append(parts, fmt.Sprintf("the last %d bytes of %s", s.lost, s.name))
+		}
+	}
+	return strings.Join(parts, " and ")
+}
+
+// lostLine ends a stderr after which output was lost.
+func lostLine(lost string) string { return "shell: the disk is full or takes no more; lost: " + lost }
 
 // notStarted is the entry of a command that was never run, with the reason where a shell would put it.
 func notStarted(ctx context.Context, err error) openai.ShellOutput {

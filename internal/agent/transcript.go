@@ -133,7 +133,7 @@ func resultText(commands []string, o shellOutput) string {
 	var b strings.Builder
 	for n, e := range o.Output {
 		r := result{Stdout: e.Stdout, Stderr: e.Stderr, ExitCode: e.Outcome.ExitCode,
-			TimedOut: e.Outcome.Type == "timeout", StdoutOmitted: omitted(e.Stdout), StderrOmitted: omitted(e.Stderr),
+			TimedOut: e.Outcome.Type == "timeout", StdoutOmitted: omitted(e.Stdout), StderrOmitted: omittedOfStderr(e),
 			Note: note(e)}
 		if n < len(commands) {
 			r.Command = shorten(commands[n], maxCommandEcho)
@@ -196,20 +196,45 @@ func note(e openai.ShellOutput) string {
 		notes = append(notes, fmt.Sprintf("Stopped at its time limit of %d ms with all its processes.", limit))
 	case e.Outcome.Type == "timeout":
 		notes = append(notes, "Stopped at its time limit with all its processes.")
-	case reason == "memory_limit":
-		notes = append(notes, "Killed: the memory limit was reached.")
-	case reason == "cancelled":
+	case reason == reasonCancelled:
 		notes = append(notes, "Cancelled before it ended.")
-	case reason == "interrupted":
+	case reason == reasonInterrupted:
 		notes = append(notes, "Interrupted: the container was lost while it ran.")
-	case reason == "not_started":
+	case reason == reasonNotStarted:
 		notes = append(notes, "The command was not started.")
 	}
-	if omitted(e.Stdout)+omitted(e.Stderr) > 0 {
+	killed := e.Outcome.ExitCode != nil && *e.Outcome.ExitCode == exitKilled
+	switch {
+	case reason == reasonMemory && killed:
+		notes = append(notes, "Killed: the memory limit was reached.")
+	case reason == reasonMemory:
+		notes = append(notes, "While it ran, a process of the container was killed because the memory limit was reached, so that "+
+			"the result may be incomplete.")
+	}
+	if e.Receipt != nil {
+		if lost := lostOutput(e.Receipt); lost != "" {
+			notes = append(notes, "The disk is full or takes no more, so that output was lost: "+lost+
+				". Free space, then run it again if the output matters.")
+		}
+	}
+	if omitted(e.Stdout)+omittedOfStderr(e) > 0 {
 		notes = append(notes, "Output was cut in the middle; redirect long output to a file under "+workspace+
 			", then grep or tail it.")
 	}
 	return strings.Join(notes, " ")
+}
+
+// omittedOfStderr reads how many characters an entry's stderr leaves out. A line of ours about lost output stands after
+// the view, on a line of its own, and is no part of the view's second half.
+func omittedOfStderr(e openai.ShellOutput) int64 {
+	if e.Receipt == nil || e.Receipt.StdoutLost+e.Receipt.StderrLost == 0 {
+		return omitted(e.Stderr)
+	}
+	view := strings.TrimSuffix(e.Stderr, lostLine(lostOutput(e.Receipt)))
+	if n := omitted(view); n > 0 {
+		return n
+	}
+	return omitted(strings.TrimSuffix(view, "\n"))
 }
 
 // omission is the line that a view has where it leaves characters out.

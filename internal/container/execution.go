@@ -16,8 +16,10 @@ type Result struct {
 	Signal         string
 	TimedOut       bool
 	Cancelled      bool
-	OutOfMemory    bool
-	Stdout, Stderr process.View
+	OutOfMemory    bool         // while it ran, a process of the container was killed for memory; any exit code
+	Stdout, Stderr process.View // what was kept
+	StdoutLost     int64        // bytes that came after those in the view and that the disk did not take
+	StderrLost     int64
 	Duration       time.Duration
 	Timeout        time.Duration // what the command was given
 	Isolation      Isolation
@@ -79,8 +81,8 @@ func (e *Execution) finish() {
 	defer e.service.leave(e.place)
 	e.removeScript()
 	e.result = Result{ExitCode: exit.Code, Error: exit.Error, Signal: exit.Signal, TimedOut: exit.TimedOut,
-		Cancelled: exit.Cancelled, OutOfMemory: exit.OutOfMemory, Duration: exit.Ended.Sub(exit.Started), Timeout: e.timeout,
-		Isolation: e.isolation}
+		Cancelled: exit.Cancelled, OutOfMemory: exit.OutOfMemory, StdoutLost: exit.StdoutLost, StderrLost: exit.StderrLost,
+		Duration: exit.Ended.Sub(exit.Started), Timeout: e.timeout, Isolation: e.isolation}
 	if exit.Started.IsZero() || exit.Ended.IsZero() {
 		e.result.Duration = ended.Sub(e.begun)
 	}

@@ -428,8 +428,10 @@ type Receipt struct {
 	Missing     []string `json:"missing,omitempty"`
 	StdoutBytes int64    `json:"stdout_bytes"`
 	StderrBytes int64    `json:"stderr_bytes"`
+	StdoutLost  int64    `json:"stdout_lost,omitempty"` // the last ones of stdout_bytes, which a full disk did not take
+	StderrLost  int64    `json:"stderr_lost,omitempty"`
 	Signal      string   `json:"signal,omitempty"`
-	Reason      string   `json:"reason,omitempty"` // timed_out | cancelled | memory_limit | not_started | interrupted
+	Reason      string   `json:"reason,omitempty"` // timed_out | cancelled | memory_limit | not_started | interrupted | output_lost
 }
 
 // OutputFile is a workspace file that a call wrote.

@@ -66,6 +66,9 @@ func (d *decoder) data(name string, data []byte) error {
 	d.frames++
 	var ev wire.Event
 	if err := json.Unmarshal(data, &ev); err != nil {
+		if name == wire.EventError {
+			return upstreamError(d.provider, 0, parseError(data), d.secrets)
+		}
 		return fault.Wrap(fault.Upstream, err, "%s sent an event that cannot be read", d.provider).WithCode("server_error")
 	}
 	if ev.Type == "" {

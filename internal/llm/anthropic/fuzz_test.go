@@ -1,0 +1,90 @@
+package anthropic
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/hardshell-dev/hardshell/internal/llm"
+	"github.com/hardshell-dev/hardshell/internal/llm/providertest"
+	wire "github.com/hardshell-dev/hardshell/internal/wire/anthropic"
+	"github.com/hardshell-dev/hardshell/internal/wire/openai"
+)
+
+// FuzzStream holds that no answer breaks the law or panics, and that the split changes nothing.
+func FuzzStream(f *testing.F) {
+	files, _ := filepath.Glob("testdata/answers/*.http")
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		if _, body, ok := bytes.Cut(raw, []byte("\r\n\r\n")); ok {
+			f.Add(body)
+		}
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var dumps [2]string
+		for i, split := range []func(io.Reader) io.Reader{func(r io.Reader) io.Reader { return r }, iotest.OneByteReader} {
+			raw := append([]byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"), body...)
+			p := New(Options{Name: "test", MaxRetryWait: time.Nanosecond, Client: &http.Client{Transport: recorded{raw, split}}})
+			p.mint = counter()
+			a := providertest.Collect(t, t.Context(), p, llm.Request{Model: "m", Items: []openai.Item{openai.UserText("a")}})
+			dumps[i] = providertest.Dump(a.Events)
+		}
+		if dumps[0] != dumps[1] {
+			t.Errorf("the split changes the events:\n%s\n%s", dumps[0], dumps[1])
+		}
+	})
+}
+
+// FuzzFastDelta holds fastDelta to encoding/json.
+func FuzzFastDelta(f *testing.F) {
+	for _, s := range []string{`"text_delta","text":"a\"b\\ü\n"}}`, `"thinking_delta","thinking":""}}   }`, `"input_json_delta","partial_json":"{\"a\":"}  }`,
+		`"text_delta","text":"a","text":"b"}}`, `"text_delta","text":"\u00fc"}}`, `"text_delta","text":"a"}},`, "\"text_delta\",\"text\":\"\xff\"}}"} {
+		f.Add([]byte(`{"type":"content_block_delta","index":0,"delta":{"type":` + s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var scratch []byte
+		index, kind, text, ok := fastDelta(data, &scratch)
+		if !ok {
+			return
+		}
+		var ev wire.Event
+		if err := json.Unmarshal(data, &ev); err != nil {
+			t.Fatalf("%q is no JSON: %v", data, err)
+		}
+		want := map[string]string{wire.DeltaText: ev.Delta.Text, wire.DeltaThinking: ev.Delta.Thinking, wire.DeltaInput: ev.Delta.PartialJSON}[kind]
+		if ev.Type != wire.EventBlockDelta || ev.Index != index || ev.Delta.Type != kind || want != string(text) {
+			t.Fatalf("%q: %d %s %q, want %+v", data, index, kind, text, ev)
+		}
+	})
+}
+
+func BenchmarkDelta(b *testing.B) {
+	data := []byte(`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"token "}      }`)
+	b.Run("fast", func(b *testing.B) {
+		var scratch []byte
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, _, _, ok := fastDelta(data, &scratch); !ok {
+				b.Fatal("not taken")
+			}
+		}
+	})
+	b.Run("json", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			var ev wire.Event
+			if err := json.Unmarshal(data, &ev); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -153,6 +153,7 @@ type Part struct {
 	Wrapper     bool     // it runs another program; what it runs, as far as it can be told, follows as parts
 	Transparent bool     // a wrapper that adds nothing to what it runs
 	Opaque      string   // why what it runs cannot be told, or empty
+	Doubtful    bool     // shells read its text in different ways: no rule may vouch for it
 
 	Class         Class
 	Findings      []Finding

@@ -60,14 +60,14 @@ func (w *walker) shell(i int, name string, ws []Word) {
 		p.find(Unknown, -1, true, "it runs a script from a file")
 		return
 	}
-	p.find(Unknown, -1, true, "it runs its input as a script")
+	p.Opaque = "it runs its input as a script"
+	p.find(Unknown, -1, true, p.Opaque)
 	for _, r := range p.Redirects {
 		if r.Body.Form == Literal && r.Body.Text != "" {
 			w.nest(i, name, r.Body.Value, dialect)
 			return
 		}
 	}
-	p.Opaque = "it runs its input as a script"
 }
 
 var shellOptions = words("pipefail errexit nounset xtrace noclobber")

@@ -95,7 +95,7 @@ func (s *Script) read(text string, dialect Dialect, f frame) error {
 		return nil
 	}
 	odd := oddity(text)
-	var first []Part
+	start := len(s.Parts)
 	var trouble error
 	for n, lang := range readings {
 		file, err := parseAs(text, lang)
@@ -106,26 +106,32 @@ func (s *Script) read(text string, dialect Dialect, f frame) error {
 			trouble = err
 			continue
 		}
-		w := &walker{script: s, src: text, dialect: dialect, frame: f}
-		start := len(s.Parts)
+		reading := &Script{Source: s.Source, Dialect: s.Dialect, Parts: slices.Clone(s.Parts[:start])}
+		w := &walker{script: reading, src: text, dialect: dialect, frame: f}
 		w.stmts(file.Stmts)
 		if w.err != nil {
 			return w.err
 		}
-		added := s.Parts[start:]
-		if n > 0 && trouble == nil && slices.EqualFunc(first, added, sameMeaning) {
-			s.Parts = s.Parts[:start] // the second reading says nothing new
-			continue
+		added, earlier := reading.Parts[start:], len(s.Parts)
+		if n > 0 && trouble == nil && slices.EqualFunc(s.Parts[start:], added, sameMeaning) {
+			continue // this reading says nothing new
 		}
 		for i := range added {
 			if n > 0 || trouble != nil {
+				added[i].Doubtful = true
 				added[i].find(Unknown, -1, true, "shells read this text in different ways")
 			}
 			if odd != "" {
+				added[i].Doubtful = true
 				added[i].find(Unknown, -1, true, odd)
 			}
 		}
-		first = slices.Clone(added)
+		for i := range added {
+			if added[i].Parent >= start {
+				added[i].Parent += earlier - start
+			}
+		}
+		s.Parts = append(s.Parts, added...)
 	}
 	if trouble == nil {
 		return nil
@@ -135,7 +141,7 @@ func (s *Script) read(text string, dialect Dialect, f frame) error {
 	if f.source {
 		s.Err = fault.Wrap(fault.Invalid, trouble, "The command does not parse: %v.", trouble).WithParam("command")
 	}
-	broken := Part{Kind: Broken, Text: text, Parent: f.parent, Wrappers: f.wrappers, Opaque: "it does not parse: " + trouble.Error()}
+	broken := Part{Kind: Broken, Doubtful: true, Text: text, Parent: f.parent, Wrappers: f.wrappers, Opaque: "it does not parse: " + trouble.Error()}
 	if f.source {
 		broken.Spans = []Span{{0, len(text)}}
 	}

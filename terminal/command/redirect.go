@@ -24,7 +24,7 @@ func (w *walker) redirects(i int, redirs []*syntax.Redirect) {
 			out.Body = w.wordAs(r.Hdoc, i, true)
 			out.Body.Span = Span{}
 			if quotedDelimiter(r.Word) {
-				out.Body = Word{Text: out.Body.Text, Value: w.cut(span(r.Hdoc).From, span(r.Hdoc).To), Single: true}
+				out.Body = Word{Text: out.Body.Text, Value: raw(r.Hdoc), Single: true}
 			}
 		}
 		if out.FD != "" && !descriptor.MatchString(out.FD) {
@@ -94,6 +94,17 @@ func device(path string) bool {
 		return false
 	}
 	return true
+}
+
+// raw is the text of a here-document that nothing in is expanded.
+func raw(x *syntax.Word) string {
+	text := ""
+	for _, part := range x.Parts {
+		if lit, ok := part.(*syntax.Lit); ok {
+			text += lit.Value
+		}
+	}
+	return text
 }
 
 func quotedDelimiter(x *syntax.Word) bool {

@@ -251,7 +251,7 @@ func (d Dialect) text(req *wire.Request, raw json.RawMessage) error {
 		WithTry("text.format of type json_schema")
 }
 
-// budgets are the tokens for thinking that an effort stands for, in models that think by budget. The API's least
+// budget is how many tokens for thinking an effort stands for, in models that think by budget. The API's least
 // is 1024.
 func budget(effort string) int64 {
 	switch effort {

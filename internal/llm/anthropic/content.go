@@ -116,7 +116,7 @@ func (c *conversation) blocks(content parts, cache json.RawMessage, at string) (
 	return out, nil
 }
 
-// imageTypes are the forms of a picture that the API reads.
+// imageType says whether the API reads pictures of this form.
 func imageType(media string) bool {
 	return slices.Contains([]string{"image/jpeg", "image/png", "image/gif", "image/webp"}, media)
 }

@@ -155,7 +155,8 @@ func (p *program) fail(ctx context.Context, err error) int {
 		return int(code)
 	}
 	var signal Signal
-	if errors.As(context.Cause(ctx), &signal) {
+	var unclean stopError
+	if errors.As(context.Cause(ctx), &signal) && !errors.As(err, &unclean) {
 		fmt.Fprintf(p.Err, "hardshell: %v\n", signal)
 		return 128 + int(signal.Number)
 	}

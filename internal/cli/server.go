@@ -113,8 +113,20 @@ func (s *server) serve(ctx context.Context) error {
 	case <-ctx.Done():
 	case err = <-failed:
 	}
-	return errors.Join(err, s.stop())
+	if e := s.stop(); e != nil {
+		err = errors.Join(err, stopError{e})
+	}
+	return err
 }
+
+// stopError is what went wrong while a server stopped: that it was told to stop does not explain it.
+type stopError struct{ error }
+
+// Error says when it was.
+func (e stopError) Error() string { return "the server did not stop cleanly: " + e.error.Error() }
+
+// Unwrap shows what went wrong.
+func (e stopError) Unwrap() error { return e.error }
 
 // stop takes the address away, accepts no more, ends the runs so that their clients read an honest end, and only then
 // the boxes and the database. It takes at most drainTime and closeTime.

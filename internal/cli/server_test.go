@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"bytes"
+	"context"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/hardshell-dev/hardshell/fault"
@@ -137,5 +140,38 @@ func TestKeysThroughADeepFolder(t *testing.T) {
 	}
 	if _, _, err := ring.Create(t.Context(), "no such name!", "", nil); fault.KindOf(err) != fault.Invalid {
 		t.Errorf("a bad name: %v", err)
+	}
+}
+
+// TestAnUncleanStopIsTold: a signal explains why a server stopped, not why it could not keep what it had.
+func TestAnUncleanStopIsTold(t *testing.T) {
+	c := config.Default()
+	c.Storage.Data, c.Server.Listen, c.Features.Shell.Type = filepath.Join(t.TempDir(), "data"), "127.0.0.1:0", config.ShellNone
+	for _, broken := range []error{nil, fault.New(fault.Unavailable, "The disk that holds the database is full.").WithTry("free space on that disk")} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		s, err := openServer(ctx, c, telemetry.Discard(), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closed := s.app.close
+		s.app.close = func(ctx context.Context) error {
+			if err := closed(ctx); err != nil {
+				t.Error(err)
+			}
+			return broken
+		}
+		cancel(Signal{syscall.SIGTERM})
+		err = s.serve(ctx)
+		if broken == nil {
+			if err != nil {
+				t.Errorf("a clean stop: %v", err)
+			}
+			continue
+		}
+		var told bytes.Buffer
+		p := &program{Streams: Streams{Err: &told}}
+		if code := p.fail(ctx, err); code != exitFailed || !strings.Contains(told.String(), "disk") || !strings.Contains(told.String(), "\ntry: free space") {
+			t.Errorf("exit %d, told %q", code, told.String())
+		}
 	}
 }

@@ -48,6 +48,34 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// TestOpenOnAFullDisk: SQLite cannot make its shared memory then, which it calls an error of the disk.
+func TestOpenOnAFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	require.Feature(t, "mount", unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"))
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	path := filepath.Join(dir, "hardshell.db")
+	if err := openAt(t, path).Close(); err != nil {
+		t.Fatal(err)
+	}
+	room := filepath.Join(dir, "room")
+	if err := os.WriteFile(room, make([]byte, 4<<20), 0o600); err == nil {
+		t.Fatal("the disk is not full")
+	}
+	for _, name := range []string{path, filepath.Join(dir, "new", "hardshell.db")} {
+		db, err := Open(context.Background(), Options{Path: name})
+		if err == nil {
+			db.Close()
+		}
+		if f, ok := fault.As(err); !ok || f.Kind != fault.Unavailable || !strings.Contains(f.Message, "full") || f.Try == "" {
+			t.Errorf("%s: %v, want a fault that says that the disk is full", name, err)
+		}
+	}
+	if err := os.Remove(room); err != nil {
+		t.Fatal(err)
+	}
+	openAt(t, path)
+}
+
 func execs(query string, args ...any) func(*sql.Tx) error {
 	return func(tx *sql.Tx) error {
 		_, err := tx.Exec(query, args...)

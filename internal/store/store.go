@@ -54,19 +54,19 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, fmt.Errorf("open database: %w", err)
+		return nil, classify(filepath.Dir(path), fmt.Errorf("open database: %w", err))
 	}
 	var undo cleanup.Stack
 	defer undo.Run()
 	lock, err := lockFile(path + ".lock")
 	if err != nil {
-		return nil, err
+		return nil, classify(filepath.Dir(path), err)
 	}
 	undo.Add(func() { lock.Close() })
 	// SQLite would make the file readable by everyone; the log and shared-memory files take its mode.
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("open database: %w", err)
+		return nil, classify(filepath.Dir(path), fmt.Errorf("open database: %w", err))
 	}
 	file.Close()
 
@@ -81,7 +81,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	undo.Add(func() { write.Close() })
 	write.SetMaxOpenConns(1)
 	if err := write.PingContext(ctx); err != nil {
-		return nil, classify(fmt.Errorf("open database: %w", err))
+		return nil, classify(filepath.Dir(path), fmt.Errorf("open database: %w", err))
 	}
 	read, err := sql.Open("sqlite", dsn(path, url.Values{
 		"mode":    {"ro"},
@@ -94,10 +94,10 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	read.SetMaxIdleConns(max(4, runtime.NumCPU()))
 	copier, err := startCheckpointer(path)
 	if err != nil {
-		return nil, err
+		return nil, classify(filepath.Dir(path), err)
 	}
 	undo.Release()
-	return &DB{path: path, lock: lock, write: write, read: read, copier: copier, writer: startWriter(write, copier.look)}, nil
+	return &DB{path: path, lock: lock, write: write, read: read, copier: copier, writer: startWriter(write, filepath.Dir(path), copier.look)}, nil
 }
 
 func dsn(path string, q url.Values) string {
@@ -117,14 +117,14 @@ func (db *DB) Migrate(ctx context.Context, room string, files fs.FS) error {
 	}
 	have, want, err := p.GetVersions(ctx)
 	if err != nil {
-		return classify(fmt.Errorf("migrate %s: %w", room, err))
+		return classify(filepath.Dir(db.path), fmt.Errorf("migrate %s: %w", room, err))
 	}
 	if have > want {
 		return fault.New(fault.Conflict, "The database %s was written by a newer version of hardshell.", db.path).
 			WithTry("the newer version, or another data folder")
 	}
 	if _, err := p.Up(ctx); err != nil {
-		return classify(fmt.Errorf("migrate %s: %w", room, err))
+		return classify(filepath.Dir(db.path), fmt.Errorf("migrate %s: %w", room, err))
 	}
 	return nil
 }

@@ -43,6 +43,7 @@ type writer struct {
 	db      *sql.DB
 	commits int
 	look    func() // called now and then, when the log has grown
+	folder  string // where the file is
 
 	mu     sync.Mutex
 	filled sync.Cond
@@ -52,8 +53,8 @@ type writer struct {
 	ended chan struct{}
 }
 
-func startWriter(db *sql.DB, look func()) *writer {
-	w := &writer{db: db, look: look, ended: make(chan struct{})}
+func startWriter(db *sql.DB, folder string, look func()) *writer {
+	w := &writer{db: db, look: look, folder: folder, ended: make(chan struct{})}
 	w.filled.L = &w.mu
 	go w.run()
 	return w
@@ -139,7 +140,7 @@ func (w *writer) share(batch []*request) (rest, again []*request) {
 	if err != nil {
 		for _, r := range batch {
 			if r.state.CompareAndSwap(waiting, started) {
-				r.finish(classify(err))
+				r.finish(w.classify(err))
 			}
 		}
 		return nil, nil
@@ -156,10 +157,10 @@ func (w *writer) share(batch []*request) (rest, again []*request) {
 		}
 		if lost {
 			tx.Rollback()
-			r.finish(classify(err))
+			r.finish(w.classify(err))
 			return batch[i+1:], ran
 		}
-		r.finish(classify(err))
+		r.finish(w.classify(err))
 	}
 	if len(ran) == 0 {
 		tx.Rollback()
@@ -176,12 +177,12 @@ func (w *writer) share(batch []*request) (rest, again []*request) {
 func (w *writer) alone(r *request) {
 	tx, err := w.db.BeginTx(context.Background(), nil)
 	if err != nil {
-		r.finish(classify(err))
+		r.finish(w.classify(err))
 		return
 	}
 	if err := guarded(tx, r.fn); err != nil {
 		tx.Rollback()
-		r.finish(classify(err))
+		r.finish(w.classify(err))
 		return
 	}
 	r.finish(w.commit(tx))
@@ -198,7 +199,7 @@ func (w *writer) commit(tx *sql.Tx) error {
 	// A commit that failed may leave its transaction open on the connection, while the pool thinks it is over; the
 	// next one would then start inside it.
 	w.db.Exec("ROLLBACK")
-	return classify(fmt.Errorf("commit: %w", err))
+	return w.classify(fmt.Errorf("commit: %w", err))
 }
 
 // inSavepoint runs fn so that its failure is undone alone. lost says that the transaction itself is gone.
@@ -226,6 +227,8 @@ func guarded(tx *sql.Tx, fn func(*sql.Tx) error) (err error) {
 	return fn(tx)
 }
 
+func (w *writer) classify(err error) error { return classify(w.folder, err) }
+
 // conditions are SQLite's result codes that mean "not now" and say what a person can do.
 var conditions = map[int]struct{ sentence, try string }{
 	sqlite3.SQLITE_FULL:     {"The disk that holds the database is full.", "free space on that disk"},
@@ -237,16 +240,26 @@ var conditions = map[int]struct{ sentence, try string }{
 	sqlite3.SQLITE_CANTOPEN: {"The database cannot be opened.", "check who owns the data folder and its files"},
 }
 
-// classify gives an error of SQLite its kind and sentence. An error that a room has classed already stays as it is.
-func classify(err error) error {
+// classify gives an error of SQLite, or of a file beside it, its kind and sentence. An error that a room has classed
+// already stays as it is.
+func classify(folder string, err error) error {
 	if _, ok := fault.As(err); ok || err == nil {
 		return err
 	}
 	var e *sqlite.Error
-	if !errors.As(err, &e) {
-		return err
+	code := 0
+	switch {
+	case errors.As(err, &e):
+		code = e.Code() & 0xff // the low byte is the class, the rest the detail
+	case noSpace(err):
+		code = sqlite3.SQLITE_FULL
 	}
-	c, ok := conditions[e.Code()&0xff] // the low byte is the class, the rest the detail
+	// SQLite tells a full disk as such only where it writes the database. Where it cannot grow the shared memory or
+	// make a file, as at the start, it is an error like any other.
+	if (code == sqlite3.SQLITE_IOERR || code == sqlite3.SQLITE_CANTOPEN) && full(folder) {
+		code = sqlite3.SQLITE_FULL
+	}
+	c, ok := conditions[code]
 	if !ok {
 		return err
 	}

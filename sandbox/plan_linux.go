@@ -222,7 +222,8 @@ func (l *layout) tree(source string, writable bool) (int, error) {
 		ns, err := l.spawn.userNamespace(0, l.id.host)
 		if err != nil {
 			unix.Close(fd)
-			return -1, fault.Wrap(fault.Isolation, err, "no user namespace to map the owner of %s", source)
+			return -1, fault.Wrap(fault.Isolation, err, "no user namespace to map the owner of %s", source).
+				WithTry("%s", refusal(err).Try)
 		}
 		defer unix.Close(ns)
 		attr.Attr_set |= unix.MOUNT_ATTR_IDMAP

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -38,7 +39,7 @@ func trial(l Limits) (Report, error) {
 	h := &Hosted{Workspace: filepath.Join(base, "data"), Tmp: filepath.Join(base, "tmp"), Home: filepath.Join(base, "home")}
 	for _, d := range []string{h.Workspace, h.Tmp, h.Home} {
 		if err := os.Mkdir(d, 0o700); err != nil {
-			return Report{}, fault.Wrap(fault.Isolation, err, "a sandbox needs a temporary folder")
+			return Report{}, fault.Wrap(fault.Isolation, err, "a sandbox needs a temporary folder").WithTry("set TMPDIR to a folder that can be written")
 		}
 	}
 	if os.Geteuid() == 0 {
@@ -79,6 +80,9 @@ func timed(name string, probe func() Layer) Layer {
 	began := time.Now()
 	l := probe()
 	l.Name, l.Cost = name, time.Since(began)
+	if l.State != Working && l.Remedy == "" {
+		l.Remedy = permit
+	}
 	return l
 }
 
@@ -91,6 +95,15 @@ func probeUserNamespace() Layer {
 	return Layer{State: Working, Detail: "an unprivileged process can be given a system of its own"}
 }
 
+// jailRemedy is for what a jail can lack without being refused: what the kernel has not, which is a layer of its own
+// here, and groups that only root can drop.
+func jailRemedy(missing []string) string {
+	if !slices.ContainsFunc(missing, func(m string) bool { return strings.HasPrefix(m, keptGroups) }) {
+		return "see the remedy of landlock, below"
+	}
+	return "run as root, or without other groups: sudo setpriv --reuid USER --regid GROUP --clear-groups hardshell serve"
+}
+
 // probeJail makes a whole jail: mounts, a fresh /proc, process, network, ipc and uts namespaces, filter and Landlock.
 func probeJail() Layer {
 	report, err := trial(Limits{})
@@ -100,7 +113,7 @@ func probeJail() Layer {
 	}
 	detail := "mount, pid, net, ipc and uts namespaces, own /proc and /dev"
 	if len(report.Missing) > 0 {
-		return Layer{State: Degraded, Detail: detail + "; " + strings.Join(report.Missing, "; ")}
+		return Layer{State: Degraded, Detail: detail + "; " + strings.Join(report.Missing, "; "), Remedy: jailRemedy(report.Missing)}
 	}
 	return Layer{State: Working, Detail: detail}
 }
@@ -128,7 +141,7 @@ func probeLandlock() Layer {
 func probeTag() Layer {
 	var l unix.Rlimit
 	if err := unix.Prlimit(0, unix.RLIMIT_RTTIME, nil, &l); err != nil {
-		return Layer{State: Missing, Detail: err.Error()}
+		return Layer{State: Missing, Detail: err.Error(), Remedy: "allow prlimit64 to this process (a container's seccomp profile may forbid it)"}
 	}
 	if l.Max != unix.RLIM_INFINITY {
 		return Layer{State: Degraded, Detail: "a hard RLIMIT_RTTIME leaves " + strconv.FormatUint(l.Max/2, 10) + " tags", Remedy: "ulimit -HR unlimited"}
@@ -152,7 +165,7 @@ func probeGroup(controller string, l Limits) Layer {
 func probeIDMap() Layer {
 	dir, err := os.MkdirTemp("", "hardshell-probe-")
 	if err != nil {
-		return Layer{State: Missing, Detail: err.Error()}
+		return Layer{State: Missing, Detail: err.Error(), Remedy: "set TMPDIR to a folder that can be written"}
 	}
 	defer os.RemoveAll(dir)
 	l := layout{id: identity{root: true, host: uidBase, group: uidBase}, spawn: currentSpawner()}

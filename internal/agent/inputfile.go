@@ -41,21 +41,25 @@ type inputFile struct {
 type files struct {
 	shell  bool // the request has a shell: files go to the workspace, not into the prompt
 	staged []inputFile
+	placed map[string]bool // names that earlier turns gave to files in the workspace
 	count  int
 	bytes  int
 }
 
 // takeFiles takes the input files out of the messages. With a shell each goes to the workspace and its part keeps
 // name, path and size, never the bytes, so no later turn can put it back over the model's edits. Without a shell a
-// text file stays in its part and is read to the model; any other is refused.
-func takeFiles(items []openai.Item, shell bool) ([]openai.Item, []inputFile, error) {
+// text file stays in its part and is read to the model; any other is refused. history is the chain before: a file does
+// not take the name of one that an earlier turn put into the workspace.
+func takeFiles(items, history []openai.Item, shell bool) ([]openai.Item, []inputFile, error) {
 	last := -1 // the last item that the model wrote
 	for n, i := range items {
 		if i.Role == "assistant" || i.Type != openai.TypeMessage {
 			last = n
 		}
 	}
-	f := files{shell: shell}
+	f := files{shell: shell, placed: map[string]bool{}}
+	f.recall(history)
+	f.recall(items)
 	out := make([]openai.Item, len(items))
 	for n, i := range items {
 		out[n] = i
@@ -69,6 +73,25 @@ func takeFiles(items []openai.Item, shell bool) ([]openai.Item, []inputFile, err
 		out[n] = item
 	}
 	return out, f.staged, nil
+}
+
+// recall notes the names of the files that are said to be in the workspace already.
+func (f *files) recall(items []openai.Item) {
+	for _, i := range items {
+		if i.Type != openai.TypeMessage || !bytes.Contains(i.Raw, []byte(`"input_file"`)) {
+			continue
+		}
+		var m struct{ Content []object }
+		if i.Decode(&m) != nil {
+			continue // message says what is wrong with it
+		}
+		for _, o := range m.Content {
+			var at string
+			if noted(o) && json.Unmarshal(o["path"], &at) == nil {
+				f.placed[path.Base(at)] = true
+			}
+		}
+	}
 }
 
 func (f *files) message(i openai.Item, param string, replayed bool) (openai.Item, error) {
@@ -142,12 +165,12 @@ func (f *files) inline(o object, name, media string, data []byte, param string) 
 	return nil
 }
 
-// stage notes a file for the workspace under a name that no other file of the request has.
+// stage notes a file for the workspace under a name that no other file of the conversation has.
 func (f *files) stage(name string, data []byte, replayed bool) string {
 	ext := path.Ext(name)
 	stem := strings.TrimSuffix(name, ext)
 	for n := 2; ; n++ {
-		taken := false
+		taken := f.placed[name]
 		for _, s := range f.staged {
 			if s.name != name {
 				continue

@@ -49,6 +49,23 @@ func TestFilesAreInTheWorkspaceBeforeTheFirstCommand(t *testing.T) {
 	}
 }
 
+// TestALaterFileDoesNotTakeAnEarliersName: the second turn's data.csv is another file than the first one's.
+func TestALaterFileDoesNotTakeAnEarliersName(t *testing.T) {
+	w := newWorld(t, runs("a"), says("ok"))
+	w.commands = map[string]command{"a": printed("", "", 0)}
+	w.run(withFiles(filePart("data.csv", "1,2")))
+	w.chains["resp_1"] = response.Chain{Items: w.begun[0].Input, ContainerID: "cntr_1"}
+	w.put, w.rounds = nil, append(w.rounds, runs("a"), says("ok"))
+	next := withFiles(filePart("data.csv", "3,4"), filePart("b.csv", "5"))
+	w.run(strings.Replace(next, `"model":"m"`, `"model":"m","previous_response_id":"resp_1"`, 1))
+	if len(w.put) != 2 || !strings.HasPrefix(w.put[0], "data-2.csv=3,4 ") || !strings.HasPrefix(w.put[1], "b.csv=5 ") {
+		t.Errorf("put %q", w.put)
+	}
+	if shows := shown(w.asked[2]); !strings.Contains(shows, "is at /mnt/data/data.csv") || !strings.Contains(shows, "is at /mnt/data/data-2.csv") {
+		t.Errorf("shown %s", shows)
+	}
+}
+
 func TestNoFileIsPutWithoutACommand(t *testing.T) {
 	w := newWorld(t, says("no need"))
 	w.run(withFiles(filePart("a.csv", "1")))

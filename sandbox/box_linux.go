@@ -38,19 +38,20 @@ type Box struct {
 	gone    error // why no command can be started any more
 	request uint32
 	asked   map[uint32]question
-	jobs    map[uint32]*process.Job // by the resident's number, until ended and silent
-	keys    map[string]*process.Job // calls that go on, by path
+	told    map[uint32]chan resident.Took
+	calls   map[uint32]*call // by the resident's number, until ended and silent
+	keys    map[string]*call // calls that go on, by path
 }
 
 // question is a Start that was not answered yet.
 type question struct {
 	answer chan resident.Started
-	job    *process.Job
+	call   *call
 }
 
 func newBox(dir string, conn *net.UnixConn, jail bool, uid int) *Box {
 	return &Box{dir: dir, conn: conn, jail: jail, uid: uid, pidfd: -1, groups: &groups{}, done: make(chan struct{}),
-		asked: map[uint32]question{}, jobs: map[uint32]*process.Job{}, keys: map[string]*process.Job{}}
+		asked: map[uint32]question{}, told: map[uint32]chan resident.Took{}, calls: map[uint32]*call{}, keys: map[string]*call{}}
 }
 
 // Attach connects to a living resident of a state folder, as its new owner. Calls that go on are found by starting
@@ -103,7 +104,11 @@ func (b *Box) Start(ctx context.Context, c process.Command) (*process.Job, error
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	in, err := openInput(c.Stdin, b.uid)
+	stdin := c.Stdin
+	if c.TTY != nil {
+		stdin = nil // it is typed
+	}
+	in, err := openInput(stdin, b.uid)
 	if err != nil {
 		return nil, err
 	}
@@ -114,9 +119,13 @@ func (b *Box) Start(ctx context.Context, c process.Command) (*process.Job, error
 		return nil, err
 	}
 	message := resident.Start{Request: number, Key: c.Key, Index: uint32(c.Index), Dir: c.Dir, Timeout: c.Timeout,
-		Argv: c.Argv, Env: c.Env, Stdin: c.Stdin != nil}
+		Argv: c.Argv, Env: c.Env, Stdin: stdin != nil, Open: c.OpenStdin}
+	if c.TTY != nil {
+		size := c.TTY.OrDefault()
+		message.Rows, message.Cols = uint32(size.Rows), uint32(size.Cols)
+	}
 	if err := b.send(message.Append(nil), in.rights()); err != nil {
-		b.drop(number, at, q.job)
+		b.drop(number, at, q.call)
 		return nil, err
 	}
 	// The answer is one fork away. The context does not cut it short: the command would run unseen.
@@ -125,63 +134,45 @@ func (b *Box) Start(ctx context.Context, c process.Command) (*process.Job, error
 	case !ok:
 		return nil, fault.New(fault.Unavailable, "the sandbox ended")
 	case reply.State == resident.StateFailed:
-		b.drop(number, at, q.job)
+		b.drop(number, at, q.call)
 		return nil, fault.New(fault.Unavailable, "the command was not started: %s", reply.Error)
 	case reply.State == resident.StatePast:
-		b.drop(number, at, q.job)
-		recall(filepath.Join(b.dir, jobsName, at), q.job)
+		b.drop(number, at, q.call)
+		recall(filepath.Join(b.dir, jobsName, at), q.call.job)
 	case reply.State == resident.StateNew:
-		in.feed(c.Stdin)
+		in.feed(stdin)
+		if c.TTY != nil && c.Stdin != nil {
+			go q.call.typeIn(c.Stdin)
+		}
 	}
-	return q.job, nil
+	return q.call.job, nil
 }
 
-// ask registers a request for a path. Requests for the same path share a job while its call goes on.
+// ask registers a request for a path. Requests for the same path share a call while it goes on.
 func (b *Box) ask(at string) (uint32, question, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.gone != nil {
 		return 0, question{}, b.gone
 	}
-	job := b.keys[at]
-	if job == nil {
-		job = b.newJob(at)
-		b.keys[at] = job
+	c := b.keys[at]
+	if c == nil {
+		c = b.newCall(at)
+		b.keys[at] = c
 	}
 	b.request++
-	q := question{answer: make(chan resident.Started, 1), job: job}
+	q := question{answer: make(chan resident.Started, 1), call: c}
 	b.asked[b.request] = q
 	return b.request, q, nil
 }
 
 // drop forgets a request that led to no running call.
-func (b *Box) drop(number uint32, at string, job *process.Job) {
+func (b *Box) drop(number uint32, at string, c *call) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.asked, number)
-	if b.keys[at] == job {
+	if b.keys[at] == c {
 		delete(b.keys, at)
-	}
-}
-
-// newJob makes the owner's half of a job.
-func (b *Box) newJob(at string) *process.Job {
-	var job *process.Job
-	job = process.New(filepath.Join(b.dir, jobsName, at), func() { b.cancel(job) })
-	return job
-}
-
-func (b *Box) cancel(job *process.Job) {
-	b.mu.Lock()
-	var message []byte
-	for number, j := range b.jobs {
-		if j == job {
-			message = resident.AppendKill(nil, number)
-		}
-	}
-	b.mu.Unlock()
-	if message != nil {
-		b.send(message, nil) // a resident that is gone has killed it
 	}
 }
 
@@ -331,9 +322,10 @@ func (b *Box) greeted(ctx context.Context) error {
 		case resident.KindLive:
 			if m, err := resident.ParseLive(body); err == nil {
 				path := at(m.Key, m.Index)
-				job := b.newJob(path)
-				b.keys[path], b.jobs[m.Job] = job, job
-				job.Grew(m.Order)
+				c := b.newCall(path)
+				c.number = m.Job
+				b.keys[path], b.calls[m.Job] = c, c
+				c.job.Grew(m.Order)
 			}
 		case resident.KindReady:
 			return nil
@@ -401,8 +393,16 @@ func (b *Box) hear(kind resident.Kind, body []byte) {
 	case resident.KindSilent:
 		if number, err := resident.ParseSilent(body); err == nil {
 			b.mu.Lock()
-			delete(b.jobs, number)
+			delete(b.calls, number)
 			b.mu.Unlock()
+		}
+	case resident.KindTook:
+		if m, err := resident.ParseTook(body); err == nil {
+			b.took(m)
+		}
+	case resident.KindRoom:
+		if number, err := resident.ParseRoom(body); err == nil {
+			b.hasRoom(number)
 		}
 	}
 }
@@ -410,7 +410,10 @@ func (b *Box) hear(kind resident.Kind, body []byte) {
 func (b *Box) job(number uint32) *process.Job {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.jobs[number]
+	if c := b.calls[number]; c != nil {
+		return c.job
+	}
+	return nil
 }
 
 func (b *Box) started(m resident.Started) {
@@ -422,27 +425,27 @@ func (b *Box) started(m resident.Started) {
 	}
 	delete(b.asked, m.Request)
 	if m.State == resident.StateNew || m.State == resident.StateRunning {
-		b.jobs[m.Job] = q.job
-		q.job.Grew(m.Order)
+		b.calls[m.Job], q.call.number = q.call, m.Job
+		q.call.job.Grew(m.Order)
 	}
 	q.answer <- m
 }
 
 func (b *Box) ended(number uint32, e resident.Exit, silent bool) {
 	b.mu.Lock()
-	job := b.jobs[number]
+	c := b.calls[number]
 	if silent {
-		delete(b.jobs, number)
+		delete(b.calls, number)
 	}
-	for at, j := range b.keys {
-		if j == job {
+	for at, k := range b.keys {
+		if k == c {
 			delete(b.keys, at)
 		}
 	}
 	b.mu.Unlock()
-	if job != nil {
-		job.Grew(e.Order)
-		job.End(exitOf(e))
+	if c != nil {
+		c.job.Grew(e.Order)
+		c.job.End(exitOf(e))
 	}
 }
 
@@ -450,23 +453,27 @@ func (b *Box) ended(number uint32, e resident.Exit, silent bool) {
 func (b *Box) end(why error) (dead bool) {
 	b.mu.Lock()
 	first := b.gone == nil
-	var jobs []*process.Job
+	var calls []*call
 	if first {
 		b.gone = why
 		for _, q := range b.asked {
 			close(q.answer)
 		}
-		for _, j := range b.keys {
-			jobs = append(jobs, j)
+		for _, answer := range b.told {
+			close(answer)
+		}
+		for _, c := range b.keys {
+			calls = append(calls, c)
 		}
 		clear(b.asked)
+		clear(b.told)
 		clear(b.keys)
-		clear(b.jobs)
+		clear(b.calls)
 	}
 	b.mu.Unlock()
 	b.conn.Close()
-	for _, j := range jobs {
-		j.Lost(why)
+	for _, c := range calls {
+		c.job.Lost(why)
 	}
 	return first
 }

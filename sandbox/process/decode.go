@@ -106,3 +106,10 @@ func validPrefix(p []byte) int {
 	}
 	return n
 }
+
+// drop forgets an unfinished character and says how many bytes it had.
+func (d *Decoder) drop() int {
+	n := d.heldN
+	d.heldN, d.broken = 0, false
+	return n
+}

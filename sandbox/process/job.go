@@ -15,7 +15,7 @@ import (
 // else reads. All methods may be called from any goroutine.
 type Job struct {
 	dir  string
-	kill func()
+	ctl  Control
 	done chan struct{}
 
 	mu    sync.Mutex
@@ -28,9 +28,7 @@ type Job struct {
 }
 
 // New returns the job of a job folder. kill is called by [Job.Kill] and may be called more than once.
-func New(dir string, kill func()) *Job {
-	return &Job{dir: dir, kill: kill, done: make(chan struct{})}
-}
+func New(dir string, kill func()) *Job { return Controlled(dir, onlyKill(kill)) }
 
 // Grew says that the first order bytes of the order file, and the stream bytes that they name, may be read. A smaller
 // value than before is ignored. It may be called after the end: what a command left running goes on writing.
@@ -96,9 +94,7 @@ func (j *Job) Done() <-chan struct{} { return j.done }
 
 // Kill ends the call's processes and no others. It does not wait; the end arrives as usual, with Cancelled set.
 func (j *Job) Kill() {
-	if j.kill != nil {
-		j.kill()
-	}
+	j.ctl.Kill()
 }
 
 // Wait returns the call's end. Its error is the context's, or says that the end will never be known.

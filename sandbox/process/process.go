@@ -28,8 +28,27 @@ type Command struct {
 	Argv    []string      // argv[0] is looked up in the PATH of Env when it has no slash
 	Env     []string      // the whole environment, NAME=value; nothing is inherited
 	Dir     string        // as the command sees it
-	Stdin   io.Reader     // nil is empty
+	Stdin   io.Reader     // nil is empty; typed into the terminal, if there is one
 	Timeout time.Duration // 0 is none
+
+	OpenStdin bool  // stdin is a pipe that [Job.Write] feeds and [Job.CloseInput] ends
+	TTY       *Size // run in a terminal of this size: all output is Stdout, and [Job.Write] types
+}
+
+// Size is a terminal's, in characters. Zero values stand for 24 rows and 80 columns.
+type Size struct {
+	Rows, Cols uint16
+}
+
+// OrDefault fills in what is not given.
+func (s Size) OrDefault() Size {
+	if s.Rows == 0 {
+		s.Rows = resident.DefaultRows
+	}
+	if s.Cols == 0 {
+		s.Cols = resident.DefaultCols
+	}
+	return s
 }
 
 // maxArgument is the kernel's MAX_ARG_STRLEN: one argument or variable, its NUL included. Beyond it exec fails with
@@ -69,6 +88,9 @@ func (c Command) Validate() error {
 	}
 	if c.Timeout < 0 {
 		return fault.New(fault.Invalid, "a time-out is not negative")
+	}
+	if c.OpenStdin && c.Stdin != nil {
+		return fault.New(fault.Invalid, "a command's stdin is either read from a reader or kept open")
 	}
 	return nil
 }

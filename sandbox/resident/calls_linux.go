@@ -8,6 +8,8 @@ import (
 )
 
 const (
+	// streamInput stands for a job's stdin where the others are indexes of streams.
+	streamInput = -1
 	// drainShare is how much of one stream is moved before another has its turn.
 	drainShare = 1 << 20
 	// giveUpAfter is how long a call's end waits for its killed processes to be gone; a process in the kernel's
@@ -90,6 +92,7 @@ func (s *server) release(m *Start, j *job) {
 	for i := range j.streams {
 		s.silence(j, i)
 	}
+	s.closeInput(j)
 	unix.Unlinkat(fdJobs, path(m.Key, m.Index), unix.AT_REMOVEDIR)
 	j.close()
 }
@@ -97,16 +100,16 @@ func (s *server) release(m *Start, j *job) {
 // run forks the command of a claimed job. An error means that nothing ran; a command that cannot be executed is no
 // error but a call that has ended.
 func (s *server) run(j *job, m *Start, stdin int) (err error) {
-	var ends [2]int
-	for i := range j.streams {
-		var p [2]int
-		if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
-			closeAll(ends[:i])
-			return failed("make a pipe", err)
-		}
-		j.streams[i].pipe, ends[i] = p[0], p[1]
+	var w wiring
+	defer w.close()
+	if j.tty {
+		err = w.terminal(j, m)
+	} else {
+		err = w.pipes(j, m, stdin)
 	}
-	defer closeAll(ends[:])
+	if err != nil {
+		return err
+	}
 	if j.tag, err = s.tags.set(); err != nil {
 		return err
 	}
@@ -114,19 +117,80 @@ func (s *server) run(j *job, m *Start, stdin int) (err error) {
 		j.deadline = monotonic() + m.Timeout
 	}
 	j.oomAt = s.oomCount()
-	pid, fault := execute(m, s.plan.Home, []uintptr{uintptr(stdin), uintptr(ends[0]), uintptr(ends[1])})
+	pid, fault := execute(m, s.plan.Home, w.files[:])
 	s.jobs[j.id], s.keys[path(j.key, j.index)] = j, j
 	if fault != nil {
-		unix.Write(ends[1], append([]byte(fault.text), '\n'))
-		j.exit.Code, j.exit.Error = fault.code, fault.text
+		text := fault.text[:min(len(fault.text), maxFault)]
+		unix.Write(int(w.files[2]), append([]byte(text), '\n'))
+		j.exit.Code, j.exit.Error = fault.code, text
 		j.exited = true
 	} else {
 		j.pid = pid
 		s.pids[pid] = j
 	}
 	for i := range j.streams {
-		s.pipes[j.streams[i].pipe] = pipeEnd{j, i}
-		s.watch(j.streams[i].pipe, unix.EPOLLIN)
+		if j.streams[i].pipe >= 0 {
+			s.pipes[j.streams[i].pipe] = pipeEnd{j, i}
+			s.watch(j.streams[i].pipe, unix.EPOLLIN)
+		}
+	}
+	return nil
+}
+
+// maxFault bounds what is said of a command that cannot be executed: an argument may be long, and a pipe or a terminal
+// that nobody reads yet must take it without waiting.
+const maxFault = 1 << 10
+
+// wiring is what a command gets as stdin, stdout and stderr, and which of it is ours to close after the fork.
+type wiring struct {
+	files [3]uintptr
+	owned []int
+}
+
+func (w *wiring) close() { closeAll(w.owned) }
+
+// pipes makes the pipes of a job.
+func (w *wiring) pipes(j *job, m *Start, stdin int) error {
+	w.files[0] = uintptr(stdin)
+	for i := range j.streams {
+		ours, theirs, err := w.pipe()
+		if err != nil {
+			return err
+		}
+		j.streams[i].pipe, w.files[i+1] = ours, uintptr(theirs)
+		w.owned = append(w.owned, theirs)
+	}
+	if !m.Open {
+		return nil
+	}
+	theirs, ours, err := w.pipe()
+	if err != nil {
+		return err
+	}
+	unix.SetNonblock(ours, true)
+	j.input.fd, j.input.given, w.files[0] = ours, true, uintptr(theirs)
+	w.owned = append(w.owned, theirs)
+	return nil
+}
+
+func (w *wiring) pipe() (reads, writes int, err error) {
+	var p [2]int
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+		return -1, -1, failed("make a pipe", err)
+	}
+	return p[0], p[1], nil
+}
+
+// terminal makes the pair of a job. We hold the slave too, until the command has exited: a command may close its
+// terminal and open it again, which must not look like a hang-up.
+func (w *wiring) terminal(j *job, m *Start) (err error) {
+	if j.streams[0].pipe, j.slave, err = openTTY(m.Rows, m.Cols); err != nil {
+		j.streams[0].pipe, j.slave = -1, -1
+		return err
+	}
+	j.input = input{fd: j.streams[0].pipe, tty: true, given: true}
+	for i := range w.files {
+		w.files[i] = uintptr(j.slave)
 	}
 	return nil
 }
@@ -140,6 +204,10 @@ func closeAll(fds []int) {
 // drain moves bytes of one stream, at most limit.
 func (s *server) drain(end pipeEnd, limit int64) {
 	st := &end.job.streams[end.stream]
+	if end.job.tty {
+		s.drainTTY(end, limit)
+		return
+	}
 	if st.file < 0 && st.waiting() == 0 { // an empty stream has no file
 		s.silence(end.job, end.stream)
 		return
@@ -153,11 +221,36 @@ func (s *server) drain(end pipeEnd, limit int64) {
 	}
 }
 
+// drainTTY is drain for a terminal.
+func (s *server) drainTTY(end pipeEnd, limit int64) {
+	if s.ttyBuf == nil {
+		s.ttyBuf = make([]byte, ttyShare)
+	}
+	n, over := end.job.streams[end.stream].drainTTY(end.job.dir, spoolNames[end.stream], limit, s.ttyBuf)
+	if n > 0 {
+		end.job.note(end.stream+1, n)
+	}
+	if over {
+		s.silence(end.job, end.stream)
+	}
+}
+
+// share is how much of a stream is read to have all that lies in it now.
+func (s *server) share(j *job, i int) int64 {
+	if j.tty {
+		return ttyShare
+	}
+	return j.streams[i].waiting()
+}
+
 // silence closes a stream that nobody can write to any more.
 func (s *server) silence(j *job, i int) {
 	st := &j.streams[i]
 	if st.pipe < 0 {
 		return
+	}
+	if j.input.tty {
+		s.closeInput(j)
 	}
 	s.unwatch(st.pipe)
 	delete(s.pipes, st.pipe)
@@ -224,15 +317,20 @@ func (s *server) end(j *job) {
 	if j.ended {
 		return
 	}
+	s.closeInput(j)
+	if j.slave >= 0 {
+		unix.Close(j.slave)
+		j.slave = -1
+	}
 	for i := range j.streams {
 		if st := &j.streams[i]; st.pipe >= 0 {
-			if n := st.waiting(); n > 0 {
+			if n := s.share(j, i); n > 0 {
 				s.drain(pipeEnd{j, i}, n)
 			}
 		}
 	}
 	for i := range j.streams { // a stream that nobody holds closes now, not at the next turn
-		if j.streams[i].pipe >= 0 {
+		if j.streams[i].pipe >= 0 && !j.tty {
 			s.hangUp(j, i)
 		}
 	}

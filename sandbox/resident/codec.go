@@ -30,6 +30,11 @@ func (w *writer) text(s string) {
 	*w = append(*w, s...)
 }
 
+func (w *writer) bytes(p []byte) {
+	w.u32(uint32(len(p)))
+	*w = append(*w, p...)
+}
+
 func (w *writer) list(l []string) {
 	w.u32(uint32(len(l)))
 	for _, s := range l {
@@ -77,7 +82,10 @@ func (r *reader) u64() uint64 {
 func (r *reader) i64() int64   { return int64(r.u64()) }
 func (r *reader) int() int     { return int(r.u64()) }
 func (r *reader) flag() bool   { return r.u8() != 0 }
-func (r *reader) text() string { return string(r.take(int(r.u32()))) }
+func (r *reader) text() string { return string(r.bytes()) }
+
+// bytes are a part of the message.
+func (r *reader) bytes() []byte { return r.take(int(r.u32())) }
 
 func (r *reader) list() []string {
 	n := int(r.u32())

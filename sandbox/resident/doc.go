@@ -3,7 +3,8 @@
 //
 // It is not an API for confining anything: package sandbox is. It decides no policy: it is handed a finished plan.
 // What holds: a command's key runs at most once, because its folder is made first; bytes go from pipe to spool by
-// splice and are never lost with the owner; a lower fence than the highest one seen is refused; whatever belongs to a
+// splice, from a terminal by read and write, and are never lost with the owner; nothing waits for a command that does not
+// read; a lower fence than the highest one seen is refused; whatever belongs to a
 // call dies with its time-out or cancel, and nothing else does; with its owner gone for longer than the grace time
 // the resident kills everything and exits.
 //

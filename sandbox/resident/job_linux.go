@@ -15,7 +15,10 @@ type job struct {
 	dir     int // the job folder
 	pid     int // 0 once reaped
 	tag     uint64
-	streams [2]stream
+	streams [2]stream // with a terminal, the first is its master and there is no second
+	tty     bool
+	slave   int // the terminal's other side, ours to hold until the command has exited; -1 is none
+	input   input
 
 	exitFD  int
 	orderFD int
@@ -42,7 +45,8 @@ type job struct {
 }
 
 func newJob(id uint32, s *Start, dir int) *job {
-	j := &job{id: id, key: s.Key, index: s.Index, dir: dir, exitFD: -1, orderFD: -1, started: time.Now().UnixNano()}
+	j := &job{id: id, key: s.Key, index: s.Index, dir: dir, exitFD: -1, orderFD: -1, slave: -1,
+		tty: s.Rows > 0, input: input{fd: -1}, started: time.Now().UnixNano()}
 	for i := range j.streams {
 		j.streams[i] = stream{pipe: -1, file: -1}
 	}
@@ -138,7 +142,11 @@ func (j *job) close() {
 	for i := range j.streams {
 		j.streams[i].close()
 	}
-	for _, fd := range []int{j.exitFD, j.orderFD} {
+	fds := []int{j.exitFD, j.orderFD, j.slave}
+	if !j.input.tty {
+		fds = append(fds, j.input.fd)
+	}
+	for _, fd := range fds {
 		if fd >= 0 {
 			unix.Close(fd)
 		}
@@ -156,7 +164,8 @@ type startError struct {
 	text string
 }
 
-// execute forks the command; the tag is set already. Files are stdin, stdout and stderr.
+// execute forks the command; the tag is set already. Files are stdin, stdout and stderr; with a terminal the
+// first of them becomes the one that controls the command's session.
 func execute(s *Start, home string, files []uintptr) (pid int, fault *startError) {
 	dir := s.Dir
 	if dir == "" {
@@ -169,7 +178,7 @@ func execute(s *Start, home string, files []uintptr) (pid int, fault *startError
 		}
 		return 0, &startError{126, s.Argv[0] + ": " + errno.Error()}
 	}
-	attr := &syscall.ProcAttr{Dir: dir, Env: s.Env, Files: files, Sys: &syscall.SysProcAttr{Setsid: true}}
+	attr := &syscall.ProcAttr{Dir: dir, Env: s.Env, Files: files, Sys: &syscall.SysProcAttr{Setsid: true, Setctty: s.Rows > 0}}
 	pid, err := syscall.ForkExec(program, s.Argv, attr)
 	if err == syscall.ENOEXEC { // a script without a first line, as every shell reads it
 		pid, err = syscall.ForkExec("/bin/sh", append([]string{"sh", program}, s.Argv[1:]...), attr)

@@ -81,6 +81,10 @@ func (s *Start) appendJSON(b []byte) []byte {
 	}
 	b = append(b, ']')
 	b = appendField(b, "timeout_ms", s.Timeout.Milliseconds())
+	if s.Rows > 0 {
+		b = appendField(b, "rows", int64(s.Rows))
+		b = appendField(b, "cols", int64(s.Cols))
+	}
 	return append(b, "}\n"...)
 }
 

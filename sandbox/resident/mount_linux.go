@@ -332,7 +332,7 @@ func (b *builder) mountDev(target string) error {
 		}
 	}
 	mkdirAll(target + "/pts")
-	if err := unix.Mount("devpts", target+"/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620"); err != nil {
+	if err := unix.Mount("devpts", target+"/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620,max=256"); err != nil {
 		return failed("pts", err)
 	}
 	mkdirAll(target + "/shm")

@@ -62,6 +62,24 @@ func (s *server) obey(c *conn, message []byte) bool {
 			j.cancelled = true
 			s.kill(j, monotonic())
 		}
+	case KindInput:
+		m, err := parseInput(body)
+		if err != nil {
+			return false
+		}
+		s.say(s.give(&m).append(nil))
+	case KindCloseInput:
+		m, err := parseCloseInput(body)
+		if err != nil {
+			return false
+		}
+		s.say(s.endInput(&m).append(nil))
+	case KindResize:
+		m, err := parseResize(body)
+		if err != nil {
+			return false
+		}
+		s.say(s.resize(&m).append(nil))
 	case KindShutdown:
 		s.shutDown()
 	default:

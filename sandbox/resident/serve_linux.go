@@ -38,11 +38,12 @@ type server struct {
 	pids    map[int]*job
 	pipes   map[int]pipeEnd
 	buf     []byte
+	ttyBuf  []byte // made with the first terminal
 }
 
 type pipeEnd struct {
 	job    *job
-	stream int // index
+	stream int // index, or streamInput
 }
 
 // maxGuests bounds connections that have not said hello.
@@ -255,6 +256,10 @@ func (s *server) watch(fd int, events uint32) error {
 	return unix.EpollCtl(s.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)})
 }
 
+func (s *server) rewatch(fd int, events uint32) error {
+	return unix.EpollCtl(s.epoll, unix.EPOLL_CTL_MOD, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)})
+}
+
 func (s *server) unwatch(fd int) { unix.EpollCtl(s.epoll, unix.EPOLL_CTL_DEL, fd, nil) }
 
 // turn is one round: wait, act on what is ready, reap, act on what is due, tell the owner.
@@ -274,7 +279,12 @@ func (s *server) turn() {
 
 func (s *server) ready(fd int, events uint32) {
 	if end, ok := s.pipes[fd]; ok {
-		s.drain(end, drainShare)
+		if end.stream == streamInput || end.job.tty && events&unix.EPOLLOUT != 0 {
+			s.feed(end.job)
+		}
+		if end.stream != streamInput && events&^unix.EPOLLOUT != 0 {
+			s.drain(end, drainShare)
+		}
 		return
 	}
 	if guest, ok := s.guests[fd]; ok {
@@ -307,6 +317,7 @@ func (s *server) patience() int {
 	}
 	consider(s.graceEnd)
 	for _, j := range s.keys {
+		consider(j.input.retry)
 		if j.killing {
 			consider(j.nextKill)
 		} else {
@@ -328,6 +339,9 @@ func (s *server) due(now time.Duration) {
 		s.shutDown()
 	}
 	for _, j := range s.keys {
+		if j.input.retry > 0 && now >= j.input.retry {
+			s.feed(j)
+		}
 		switch {
 		case j.killing && now >= j.nextKill:
 			s.kill(j, now)
@@ -343,7 +357,7 @@ func (s *server) shutDown() {
 	for _, j := range s.jobs {
 		for i := range j.streams {
 			if j.streams[i].pipe >= 0 {
-				s.drain(pipeEnd{j, i}, j.streams[i].waiting())
+				s.drain(pipeEnd{j, i}, s.share(j, i))
 			}
 		}
 		j.record()

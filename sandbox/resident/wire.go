@@ -4,7 +4,7 @@ import "time"
 
 // Version is the protocol's. A resident that outlives an upgrade of its owner still speaks the version it was started
 // with, so an owner knows all versions since the oldest it adopts.
-const Version = 1
+const Version = 2
 
 // The two names under which our binary is something else.
 const (
@@ -32,13 +32,16 @@ type Kind uint8
 
 // Owner to resident.
 const (
-	KindPart     Kind = iota + 1 // a piece of a long message
-	KindLast                     // its last piece
-	KindSetup                    // a Plan; the first message to a new resident
-	KindHello                    // Hello; the first message of an owner
-	KindStart                    // Start
-	KindKill                     // the job's number: cancel it
-	KindShutdown                 // kill everything and exit
+	KindPart       Kind = iota + 1 // a piece of a long message
+	KindLast                       // its last piece
+	KindSetup                      // a Plan; the first message to a new resident
+	KindHello                      // Hello; the first message of an owner
+	KindStart                      // Start
+	KindKill                       // the job's number: cancel it
+	KindShutdown                   // kill everything and exit
+	KindInput                      // Input
+	KindCloseInput                 // CloseInput
+	KindResize                     // Resize
 )
 
 // Resident to owner.
@@ -51,6 +54,8 @@ const (
 	KindGrew                     // the job's number, bytes of the order file
 	KindEnded                    // the job's number, Exit, and whether nothing can write to its streams any more
 	KindSilent                   // the job's number: now nothing can
+	KindTook                     // Took
+	KindRoom                     // the job's number: it takes input again
 )
 
 // Hello presents an owner.
@@ -93,7 +98,8 @@ func ParseWelcome(b []byte) (m Welcome, err error) {
 	return m, r.err
 }
 
-// Start asks for a command. With stdin, one descriptor travels beside it.
+// Start asks for a command. With Stdin, one descriptor travels beside it. With Open or a terminal the stdin is fed by
+// Input.
 type Start struct {
 	Request uint32 // the owner's number, echoed in Started
 	Key     string
@@ -103,6 +109,9 @@ type Start struct {
 	Argv    []string
 	Env     []string
 	Stdin   bool
+	Open    bool
+	Rows    uint32 // of its terminal; 0 is a command without one
+	Cols    uint32
 }
 
 // Append encodes the message.
@@ -116,6 +125,9 @@ func (s Start) Append(b []byte) []byte {
 	w.list(s.Argv)
 	w.list(s.Env)
 	w.flag(s.Stdin)
+	w.flag(s.Open)
+	w.u32(s.Rows)
+	w.u32(s.Cols)
 	return w
 }
 
@@ -123,7 +135,8 @@ func parseStart(b []byte) (s Start, err error) {
 	r := reader{b: b}
 	s.Request, s.Key, s.Index, s.Dir = r.u32(), r.text(), r.u32(), r.text()
 	s.Timeout = time.Duration(r.i64())
-	s.Argv, s.Env, s.Stdin = r.list(), r.list(), r.flag()
+	s.Argv, s.Env, s.Stdin, s.Open = r.list(), r.list(), r.flag(), r.flag()
+	s.Rows, s.Cols = r.u32(), r.u32()
 	return s, r.err
 }
 

@@ -10,10 +10,8 @@ import (
 
 // setUp carries out a plan. It runs on the main thread, locked, before any command. Its notes name what the kernel
 // has not; an error means that the box must not be.
-func setUp(p *Plan, secret *Secret) (notes []string, err error) {
+func setUp(p *Plan, program <-chan assembled) (notes []string, err error) {
 	unix.Umask(0o022)
-	program := make(chan assembled, 1)
-	go func() { program <- assemble(secret) }() // beside the mounts
 	// 1 is "no dump, and none to a pipe either": a host's crash handler is not for what happens in here.
 	unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1, Max: 1})
 	if p.MaxPids > 0 {
@@ -90,20 +88,20 @@ func dropAll() error {
 	}
 	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var none [2]unix.CapUserData // ambient capabilities go with the permitted ones
-	if err := everyThread(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&hdr)), uintptr(unsafe.Pointer(&none[0]))); err != nil {
+	if err := everyThread(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&hdr)), uintptr(unsafe.Pointer(&none[0])), 0); err != nil {
 		return failed("drop capabilities", err)
 	}
 	runtime.KeepAlive(&hdr)
 	runtime.KeepAlive(&none)
-	return failed("set no_new_privs", everyThread(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1))
+	return failed("set no_new_privs", everyThread(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0))
 }
 
 // everyThread makes a system call on all threads of ours. Where C code is linked in the runtime cannot; then it is made
 // on this thread, the only one that runs commands.
-func everyThread(call, a, b uintptr) error {
-	_, _, e := syscall.AllThreadsSyscall(call, a, b, 0)
+func everyThread(call, a, b, c uintptr) error {
+	_, _, e := syscall.AllThreadsSyscall(call, a, b, c)
 	if e == syscall.ENOTSUP {
-		_, _, e = syscall.RawSyscall(call, a, b, 0)
+		_, _, e = syscall.RawSyscall(call, a, b, c)
 	}
 	if e != 0 {
 		return e

@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -63,32 +62,19 @@ func serve() {
 	}
 }
 
-// dropInherited closes what our owner had inherited itself and did not mean for us: a pipe that stays open here keeps
-// somebody waiting. The runtime's own descriptors stay. Nothing passes to commands.
-func dropInherited() {
-	unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
-	first := FirstFree
-	if len(os.Args) > 1 {
-		first = number([]byte(os.Args[1]))
-	}
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		return
-	}
-	for _, e := range entries {
-		fd := number([]byte(e.Name()))
-		if fd < first {
-			continue
-		}
-		name, err := os.Readlink("/proc/self/fd/" + e.Name())
-		if err == nil && !strings.HasPrefix(name, "anon_inode:") && !strings.HasPrefix(name, "/sys/fs/cgroup/") {
-			unix.Close(fd)
-		}
-	}
-}
-
-// begin reads the plan, carries it out and welcomes the first owner.
+// begin readies the process, reads the plan, carries it out and welcomes the first owner. What needs no plan comes
+// first: a spare has done it before it is wanted.
 func (s *server) begin() error {
+	program, threads, err := s.equip()
+	if err != nil {
+		return err
+	}
+	if isSpare() {
+		threads.Wait()
+		if err := standBy(); err != nil {
+			return err
+		}
+	}
 	plan, err := s.awaitPlan()
 	if err != nil {
 		return err
@@ -97,19 +83,7 @@ func (s *server) begin() error {
 	if err := s.takeGroups(); err != nil {
 		return err
 	}
-	var secret Secret
-	if _, err := unix.Getrandom((*[16]byte)(unsafe.Pointer(&secret))[:], 0); err != nil {
-		return failed("choose a secret", err)
-	}
-	if s.tags, err = newTagger(secret); err != nil {
-		return err
-	}
-	if s.self, err = unix.PidfdOpen(os.Getpid(), 0); err != nil {
-		return failed("open ourselves", err)
-	}
-	s.listenSignals()
-	threads := warmThreads()
-	if s.notes, err = setUp(plan, &secret); err != nil {
+	if s.notes, err = setUp(plan, program); err != nil {
 		return err
 	}
 	threads.Wait()
@@ -119,6 +93,24 @@ func (s *server) begin() error {
 	s.oomSeen = s.oomCount()
 	s.greet(s.owner)
 	return nil
+}
+
+// equip makes what every box needs alike: a secret and the filter that knows it, tags, threads.
+func (s *server) equip() (program <-chan assembled, threads *sync.WaitGroup, err error) {
+	var secret Secret
+	if _, err := unix.Getrandom((*[16]byte)(unsafe.Pointer(&secret))[:], 0); err != nil {
+		return nil, nil, failed("choose a secret", err)
+	}
+	if s.tags, err = newTagger(secret); err != nil {
+		return nil, nil, err
+	}
+	if s.self, err = unix.PidfdOpen(os.Getpid(), 0); err != nil {
+		return nil, nil, failed("open ourselves", err)
+	}
+	done := make(chan assembled, 1)
+	go func() { done <- assemble(&secret) }() // beside the mounts
+	s.listenSignals()
+	return done, warmThreads(), nil
 }
 
 func (s *server) awaitPlan() (*Plan, error) {

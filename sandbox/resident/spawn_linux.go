@@ -25,17 +25,18 @@ func spawn() {
 		}
 	}()
 	c := &conn{fd: fdOwner}
-	buf := make([]byte, MaxPacket)
+	buf := make([]byte, 4096)
+	n := newNursery()
 	for {
 		message, more, err := c.receive(buf)
 		if err != nil {
 			os.Exit(0)
 		}
 		if !more {
-			unix.Poll([]unix.PollFd{{Fd: fdOwner, Events: unix.POLLIN}}, -1)
+			n.wait(fdOwner)
 			continue
 		}
-		pid, fd, err := answerSpawn(message, c.rights)
+		pid, fd, err := answerSpawn(n, message, c.rights)
 		c.dropRights()
 		w := writer{message[0]}
 		w.int(pid)
@@ -50,7 +51,7 @@ func spawn() {
 	}
 }
 
-func answerSpawn(message []byte, rights []int) (pid, fd int, err error) {
+func answerSpawn(n *nursery, message []byte, rights []int) (pid, fd int, err error) {
 	r := reader{b: message[1:]}
 	if message[0] == spawnUserNS {
 		fd, err = UserNamespace(r.int(), r.int())
@@ -59,6 +60,13 @@ func answerSpawn(message []byte, rights []int) (pid, fd int, err error) {
 	c := Clone{Namespaces: r.u32(), Inside: r.int(), HostUID: r.int(), HostGID: r.int(), Group: r.flag(), Privileged: r.flag()}
 	if r.err != nil || len(rights) < FirstFree-2 {
 		return 0, -1, failed("start a resident", unix.EPROTO)
+	}
+	if spare := n.take(c, len(rights)); spare != nil {
+		if err := spare.become(c, rights); err == nil {
+			unix.Close(spare.hand)
+			return spare.pid, spare.pidfd, nil
+		}
+		spare.discard()
 	}
 	return c.Start(rights)
 }

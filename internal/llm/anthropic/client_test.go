@@ -325,8 +325,8 @@ func TestEveryFieldIsMappedOrRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range reflect.TypeFor[llm.Request]().NumField() {
-		field := reflect.TypeFor[llm.Request]().Field(i).Name
+	for field := range reflect.TypeFor[llm.Request]().Fields() {
+		field := field.Name
 		if set[field] == nil {
 			t.Errorf("the field %s is new: say here what becomes of it", field)
 			continue

@@ -189,21 +189,22 @@ func TestAnswers(t *testing.T) {
 					Client:       &http.Client{Transport: recorded{raw, split.how}}})
 				p.mint = counter()
 				a := providertest.Collect(t, t.Context(), p, llm.Request{Model: "m", Items: []openai.Item{openai.UserText("a")}})
-				out := providertest.Dump(a.Events)
+				var out strings.Builder
+				out.WriteString(providertest.Dump(a.Events))
 				for _, item := range a.Items {
 					var r openai.Reasoning
 					if item.Type == openai.TypeReasoning && item.Decode(&r) == nil && r.EncryptedContent != "" {
 						blocks, _ := wire.Marshal(unseal("test", r.EncryptedContent))
-						out += fmt.Sprintf("sealed: %s\n", blocks)
+						out.WriteString(fmt.Sprintf("sealed: %s\n", blocks))
 					}
 				}
 				if e, ok := fault.As(a.Err); ok {
-					out += fmt.Sprintf("error: %s %s: %s\ncause: %s\n", e.Kind, e.Code, e.Public(), e.Error())
+					out.WriteString(fmt.Sprintf("error: %s %s: %s\ncause: %s\n", e.Kind, e.Code, e.Public(), e.Error()))
 				}
-				if strings.Contains(out, "secret") || strings.Contains(out, standIn) || strings.Contains(out, "toolu_") {
-					t.Errorf("a secret, the stand-in or an upstream's id got out:\n%s", out)
+				if strings.Contains(out.String(), "secret") || strings.Contains(out.String(), standIn) || strings.Contains(out.String(), "toolu_") {
+					t.Errorf("a secret, the stand-in or an upstream's id got out:\n%s", out.String())
 				}
-				golden(t, strings.TrimSuffix(file, ".http")+".golden", []byte(out))
+				golden(t, strings.TrimSuffix(file, ".http")+".golden", []byte(out.String()))
 			})
 		}
 	}

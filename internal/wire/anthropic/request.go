@@ -53,8 +53,8 @@ func (r *Request) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	t := reflect.TypeFor[requestFields]()
-	for i := range t.NumField() {
-		key, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+	for field := range t.Fields() {
+		key, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		maps.DeleteFunc(all, func(k string, _ json.RawMessage) bool { return strings.EqualFold(k, key) })
 	}
 	*r = Request(f)

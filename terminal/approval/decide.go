@@ -166,7 +166,10 @@ func allow(j *Judged, i int, parts []command.Part, exact []*Rule, rules []Rule, 
 			exact[i] = r
 		}
 		if !j.covered {
-			j.covered, j.Rule, j.Why = true, r, "A rule allows it."
+			j.Why = "A rule allows it."
+		}
+		if j.covered = true; j.Rule == nil {
+			j.Rule = r
 		}
 	}
 	if !j.covered && exact[i] != nil && !p.Doubtful {

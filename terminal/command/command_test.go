@@ -28,7 +28,7 @@ func TestEveryPartIsShownOnItsOwnLine(t *testing.T) {
 		{"echo 'a\nb'", []string{"echo 'a⟨U+000A⟩b'"}},
 		{"echo 'a\u202eb\u200b'", []string{"echo 'a⟨U+202E⟩b⟨U+200B⟩'"}},
 		{"echo ⟨U+000A⟩", []string{"echo ⟨U+27E8⟩U+000A⟨U+27E9⟩"}},
-		{"echo \x1b[2K", []string{"echo ⟨U+001B⟩[2K"}},
+		{"echo \x1b[2K", []string{"echo ⟨U+001B⟩[2K", "echo ⟨U+001B⟩[2K"}},
 		{"echo a\xffb", []string{"echo a⟨byte FF⟩b"}},
 		{"env A=1 timeout 5 rm -rf x", []string{"env A=1 timeout 5 rm -rf x", "timeout 5 rm -rf x", "rm -rf x"}},
 		{"bash -c 'a; b' x", []string{"bash -c 'a; b' x", "a", "b"}},

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/hardshell-dev/hardshell/fault"
@@ -23,6 +24,8 @@ func FuzzParse(f *testing.F) {
 		f.Add(s, i%4)
 	}
 	f.Fuzz(func(t *testing.T, script string, dialect int) {
+		slow := time.AfterFunc(5*time.Second, func() { panic(fmt.Sprintf("%.300q in dialect %d takes longer than 5 s", script, dialect&3)) })
+		defer slow.Stop()
 		s, err := Parse(script, Dialect(dialect&3))
 		if err != nil {
 			if k := fault.KindOf(err); k != fault.TooLarge && k != fault.Invalid {
@@ -46,18 +49,18 @@ func FuzzParse(f *testing.F) {
 			if p.Class == ReadOnly && len(p.Findings) > 0 || p.Class != ReadOnly && len(p.Findings) == 0 {
 				t.Fatalf("%q is %v with findings %v", p.Text, p.Class, p.Findings)
 			}
-			text := ""
+			var text strings.Builder
 			for n, span := range p.Spans {
 				if n > 0 {
-					text += "\n"
+					text.WriteString("\n")
 				}
-				text += script[span.From:span.To]
+				text.WriteString(script[span.From:span.To])
 				for at := span.From; at < span.To; at++ {
 					covered[at] = true
 				}
 			}
-			if p.Spans != nil && text != p.Text {
-				t.Fatalf("part %d of %q is %q, its spans say %q", i, script, p.Text, text)
+			if p.Spans != nil && text.String() != p.Text {
+				t.Fatalf("part %d of %q is %q, its spans say %q", i, script, p.Text, text.String())
 			}
 		}
 		if s.Class() == ReadOnly && !strings.Contains(script, "<<") {

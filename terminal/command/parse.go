@@ -133,15 +133,18 @@ func (s *Script) read(text string, dialect Dialect, f frame) error {
 		}
 		s.Parts = append(s.Parts, added...)
 	}
+	if trouble == nil && odd != "" {
+		trouble = fault.New(fault.Invalid, "%s", odd)
+	}
 	if trouble == nil {
 		return nil
 	}
 	// A shell runs the lines before the one that it cannot read, so nothing is known of any of it. A reading that
 	// worked stays beside it: rules that forbid should see its parts.
 	if f.source {
-		s.Err = fault.Wrap(fault.Invalid, trouble, "The command does not parse: %v.", trouble).WithParam("command")
+		s.Err = fault.Wrap(fault.Invalid, trouble, "The command cannot be read: %v.", trouble).WithParam("command")
 	}
-	broken := Part{Kind: Broken, Doubtful: true, Text: text, Parent: f.parent, Wrappers: f.wrappers, Opaque: "it does not parse: " + trouble.Error()}
+	broken := Part{Kind: Broken, Doubtful: true, Text: text, Parent: f.parent, Wrappers: f.wrappers, Opaque: "it cannot be read: " + trouble.Error()}
 	if f.source {
 		broken.Spans = []Span{{0, len(text)}}
 	}
@@ -186,7 +189,7 @@ func sameMeaning(a, b Part) bool {
 		len(a.Redirects) == len(b.Redirects) && len(a.Assigns) == len(b.Assigns)
 }
 
-// oddity names bytes that shells, terminals and this parser treat differently.
+// oddity names bytes that shells, terminals and this parser treat differently. A lone carriage return is the name of a program to a shell and nothing to the parser.
 func oddity(text string) string {
 	if !utf8.ValidString(text) {
 		return "it contains bytes that are not UTF-8"

@@ -98,13 +98,13 @@ func device(path string) bool {
 
 // raw is the text of a here-document that nothing in is expanded.
 func raw(x *syntax.Word) string {
-	text := ""
+	var text strings.Builder
 	for _, part := range x.Parts {
 		if lit, ok := part.(*syntax.Lit); ok {
-			text += lit.Value
+			text.WriteString(lit.Value)
 		}
 	}
-	return text
+	return text.String()
 }
 
 func quotedDelimiter(x *syntax.Word) bool {

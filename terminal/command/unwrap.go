@@ -277,13 +277,13 @@ func (w *walker) below(parent int, name string, ws []Word) {
 	if w.err != nil {
 		return
 	}
-	text := ""
+	var text strings.Builder
 	for n, word := range ws {
 		if n > 0 {
-			text += " "
+			text.WriteString(" ")
 		}
-		text += word.Text
+		text.WriteString(word.Text)
 	}
-	i := w.add(Part{Kind: Simple, Text: text, Words: ws})
+	i := w.add(Part{Kind: Simple, Text: text.String(), Words: ws})
 	w.judge(i)
 }

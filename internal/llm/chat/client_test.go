@@ -165,10 +165,10 @@ func TestPatience(t *testing.T) {
 
 // A stream that goes on for many times the limits is no fault, and the time in which the consumer is slow does not count.
 func TestNoOverallLimit(t *testing.T) {
-	p := serve(t, Options{FirstByteTimeout: 400 * time.Millisecond, IdleTimeout: 400 * time.Millisecond}, func(w http.ResponseWriter, _ *http.Request) {
+	p := serve(t, Options{FirstByteTimeout: 2 * time.Second, IdleTimeout: 2 * time.Second}, func(w http.ResponseWriter, _ *http.Request) {
 		for range 10 {
 			writeStream(w, "data: "+commonChunk+"\n\n")
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(250 * time.Millisecond)
 		}
 		writeStream(w, okStream)
 	})
@@ -179,7 +179,7 @@ func TestNoOverallLimit(t *testing.T) {
 		}
 		if d, ok := ev.(*openai.DeltaEvent); ok {
 			if text.Len() == 0 {
-				time.Sleep(600 * time.Millisecond)
+				time.Sleep(2200 * time.Millisecond)
 			}
 			text.WriteString(d.Delta)
 		}

@@ -45,14 +45,14 @@ func TestWhole(t *testing.T) {
 		}, []bool{false, true}, ""},
 		{"streams only", says(400, "This model supports Stream mode only."), []bool{false, true}, ""},
 		{"a bad request", says(400, "no such parameter"), []bool{false}, "invalid_prompt"},
-		{"never answered", func(http.ResponseWriter) { time.Sleep(time.Second) }, []bool{false, true}, ""},
+		{"never answered", func(http.ResponseWriter) { time.Sleep(3 * time.Second) }, []bool{false, true}, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var mu sync.Mutex
 			var asked []bool
-			p := serve(t, Options{FirstByteTimeout: 100 * time.Millisecond, IdleTimeout: 400 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
+			p := serve(t, Options{FirstByteTimeout: 500 * time.Millisecond, IdleTimeout: time.Second}, func(w http.ResponseWriter, r *http.Request) {
 				body, _ := io.ReadAll(r.Body)
 				var q struct{ Stream bool }
 				if err := json.Unmarshal(body, &q); err != nil || bytes.Contains(body, []byte("stream_options")) != q.Stream {

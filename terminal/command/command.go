@@ -204,7 +204,9 @@ type Script struct {
 	Source  string // the exact bytes; for an argv, its words quoted
 	Dialect Dialect
 	Parts   []Part // outer before inner, in order of writing
-	Err     error  // why it could not be parsed; then its only part is Broken
+	Err     error  // why it could not be parsed; then one of its parts is Broken
+
+	readings *int // how many nested scripts were read so far, counted over every reading of the outer ones
 }
 
 // Class is the heaviest class of any part. An empty script does nothing and is read-only.

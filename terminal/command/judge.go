@@ -171,6 +171,12 @@ func effects(name string, w []Word) (Class, string) {
 
 // removes reports a removal that asks nobody: rm with -f or -r in any spelling, and the programs and options like it.
 func removes(name string, w []Word) bool {
+	verb := ""
+	if name == "git" {
+		if at := gitVerb(w); at > 0 {
+			verb = w[at].Prefix
+		}
+	}
 	for _, x := range w[1:] {
 		t := x.Prefix
 		long, short := strings.HasPrefix(t, "--"), len(t) > 1 && t[0] == '-' && t[1] != '-'
@@ -188,8 +194,7 @@ func removes(name string, w []Word) bool {
 				return true
 			}
 		case "git":
-			at := gitVerb(w)
-			if at > 0 && w[at].Prefix == "clean" && (short && strings.Contains(t, "f") || long && len(t) > 2 && strings.HasPrefix("--force", t)) {
+			if verb == "clean" && (short && strings.Contains(t, "f") || long && len(t) > 2 && strings.HasPrefix("--force", t)) {
 				return true
 			}
 		default:

@@ -19,12 +19,14 @@ const (
 	// MaxNesting bounds scripts within words of scripts (sh -c "sh -c …"), maxDepth the brackets within one.
 	MaxNesting = 8
 	maxDepth   = 4000
+	// maxReadings bounds nested scripts in all: each is read once for every reading of the one around it.
+	maxReadings = 1000
 )
 
 // Parse reads a script. It fails only for input that no shell should be handed (over a limit, a NUL byte); text that
 // does not parse becomes one Broken part, which nothing proves and no rule covers.
 func Parse(script string, dialect Dialect) (*Script, error) {
-	s := &Script{Source: script, Dialect: dialect}
+	s := &Script{Source: script, Dialect: dialect, readings: new(int)}
 	if err := check(script); err != nil {
 		return nil, err
 	}
@@ -43,7 +45,7 @@ func Argv(argv []string) (*Script, error) {
 	for i, word := range argv {
 		quoted[i] = quote(word)
 	}
-	s := &Script{Source: strings.Join(quoted, " "), Dialect: POSIX}
+	s := &Script{Source: strings.Join(quoted, " "), Dialect: POSIX, readings: new(int)}
 	if err := check(s.Source); err != nil {
 		return nil, err
 	}
@@ -82,6 +84,9 @@ func (s *Script) read(text string, dialect Dialect, f frame) error {
 	if f.nesting > MaxNesting {
 		return fault.New(fault.TooLarge, "The command nests shells more than %d deep.", MaxNesting).WithParam("command")
 	}
+	if *s.readings++; *s.readings > maxReadings {
+		return fault.New(fault.TooLarge, "The command nests more than %d scripts.", maxReadings).WithParam("command")
+	}
 	readings := []syntax.LangVariant{syntax.LangBash}
 	switch dialect {
 	case POSIX:
@@ -106,7 +111,7 @@ func (s *Script) read(text string, dialect Dialect, f frame) error {
 			trouble = err
 			continue
 		}
-		reading := &Script{Source: s.Source, Dialect: s.Dialect, Parts: slices.Clone(s.Parts[:start])}
+		reading := &Script{Source: s.Source, Dialect: s.Dialect, readings: s.readings, Parts: slices.Clone(s.Parts[:start])}
 		w := &walker{script: reading, src: text, dialect: dialect, frame: f}
 		w.stmts(file.Stmts)
 		if w.err != nil {
@@ -198,6 +203,11 @@ func oddity(text string) string {
 		if c := text[i]; c < ' ' && c != '\t' && c != '\n' || c == 0x7f {
 			return "it contains control characters"
 		}
+	}
+	// For this parser a backslash at a line's end joins lines around a comment sign where shells do not, so that a
+	// command after the comment would look like its text.
+	if strings.Contains(text, "\\\n") && strings.Contains(text, "#") {
+		return "it has a comment sign and lines that are joined, which shells read differently"
 	}
 	return ""
 }

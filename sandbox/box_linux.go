@@ -119,7 +119,7 @@ func (b *Box) Start(ctx context.Context, c process.Command) (*process.Job, error
 		return nil, err
 	}
 	message := resident.Start{Request: number, Key: c.Key, Index: uint32(c.Index), Dir: c.Dir, Timeout: c.Timeout,
-		Argv: c.Argv, Env: c.Env, Stdin: stdin != nil, Open: c.OpenStdin}
+		Argv: c.Argv, Arg0: c.Arg0, Env: c.Env, Stdin: stdin != nil, Open: c.OpenStdin}
 	if c.TTY != nil {
 		size := c.TTY.OrDefault()
 		message.Rows, message.Cols = uint32(size.Rows), uint32(size.Cols)

@@ -13,6 +13,7 @@ type HeadTailBuffer struct {
 	ring  []byte // the last bytes after the head; full once it is tailMax long
 	at    int    // where the ring's oldest byte lies
 	total int64
+	gap   bool // the head is over: bytes after it were never here
 }
 
 // NewHeadTailBuffer returns a buffer that keeps at most max bytes, half of them from the start. 0 or less is
@@ -37,7 +38,7 @@ func (b *HeadTailBuffer) tailMax() int {
 func (b *HeadTailBuffer) Write(p []byte) (int, error) {
 	n := len(p)
 	b.total += int64(n)
-	if room := b.headMax() - len(b.head); room > 0 {
+	if room := b.headMax() - len(b.head); room > 0 && !b.gap {
 		k := min(room, len(p))
 		b.head = append(b.head, p[:k]...)
 		p = p[k:]
@@ -60,7 +61,15 @@ func (b *HeadTailBuffer) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Total is how many bytes were written.
+// Skip tells of n bytes of the stream that nobody has any more. What follows them is the tail.
+func (b *HeadTailBuffer) Skip(n int64) {
+	if n > 0 {
+		b.total += n
+		b.ring, b.at, b.gap = b.ring[:0], 0, true
+	}
+}
+
+// Total is how many bytes the stream had.
 func (b *HeadTailBuffer) Total() int64 { return b.total }
 
 // Omitted is how many of them are no longer here.
@@ -75,7 +84,7 @@ func (b *HeadTailBuffer) Snapshot() (head, tail []byte) {
 
 // Reset forgets everything, and keeps the memory.
 func (b *HeadTailBuffer) Reset() {
-	b.head, b.ring, b.at, b.total = b.head[:0], b.ring[:0], 0, 0
+	b.head, b.ring, b.at, b.total, b.gap = b.head[:0], b.ring[:0], 0, 0, false
 }
 
 // View shows what is kept as text, with one line for what is not. A character that the gap cuts is left out whole, and
@@ -97,7 +106,7 @@ func (b *HeadTailBuffer) View() View {
 		v.LostBytes++
 	}
 	text = append(text, '\n')
-	text = append(text, Omission(0, v.LostBytes)...)
+	text = append(text, leftOut(v.LostBytes)...)
 	text = append(text, '\n')
 	text = d.flush(d.append(text, tail))
 	v.Text, v.Replaced = string(text), d.Replaced()

@@ -26,6 +26,7 @@ type Command struct {
 	Key     string        // ours: 1 to 100 of A-Z a-z 0-9 _ . -, with no dot in front
 	Index   int           // the command's place within its call
 	Argv    []string      // argv[0] is looked up in the PATH of Env when it has no slash
+	Arg0    string        // shown to the program as its own name; empty is Argv[0]
 	Env     []string      // the whole environment, NAME=value; nothing is inherited
 	Dir     string        // as the command sees it
 	Stdin   io.Reader     // nil is empty; typed into the terminal, if there is one
@@ -65,6 +66,9 @@ func (c Command) Validate() error {
 	}
 	if len(c.Argv) == 0 || c.Argv[0] == "" {
 		return fault.New(fault.Invalid, "the command is empty")
+	}
+	if strings.IndexByte(c.Arg0, 0) >= 0 || len(c.Arg0) >= maxArgument {
+		return fault.New(fault.Invalid, "a program's own name is without NUL and shorter than %d bytes", maxArgument)
 	}
 	for i, arg := range c.Argv {
 		if strings.IndexByte(arg, 0) >= 0 {

@@ -175,6 +175,9 @@ func Omission(chars, lost int64) string {
 	return left + " …]"
 }
 
+// leftOut is the line for bytes that can be read elsewhere.
+func leftOut(bytes int64) string { return "[… " + grouped(bytes, "byte") + " left out …]" }
+
 // grouped writes a count with a comma between thousands, and its unit.
 func grouped(n int64, unit string) string {
 	s := strconv.FormatInt(n, 10)

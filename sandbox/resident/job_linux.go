@@ -178,8 +178,12 @@ func execute(s *Start, home string, files []uintptr) (pid int, fault *startError
 		}
 		return 0, &startError{126, s.Argv[0] + ": " + errno.Error()}
 	}
+	argv := s.Argv
+	if s.Arg0 != "" {
+		argv = append([]string{s.Arg0}, s.Argv[1:]...)
+	}
 	attr := &syscall.ProcAttr{Dir: dir, Env: s.Env, Files: files, Sys: &syscall.SysProcAttr{Setsid: true, Setctty: s.Rows > 0}}
-	pid, err := syscall.ForkExec(program, s.Argv, attr)
+	pid, err := syscall.ForkExec(program, argv, attr)
 	if err == syscall.ENOEXEC { // a script without a first line, as every shell reads it
 		pid, err = syscall.ForkExec("/bin/sh", append([]string{"sh", program}, s.Argv[1:]...), attr)
 	}

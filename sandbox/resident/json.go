@@ -65,7 +65,11 @@ func (s *Start) appendJSON(b []byte) []byte {
 		}
 		b = appendText(b, a)
 	}
-	b = appendText(append(b, `],"dir":`...), s.Dir)
+	b = append(b, ']')
+	if s.Arg0 != "" {
+		b = appendText(append(b, `,"arg0":`...), s.Arg0)
+	}
+	b = appendText(append(b, `,"dir":`...), s.Dir)
 	b = append(b, `,"env":[`...)
 	for i, e := range s.Env {
 		if i > 0 {

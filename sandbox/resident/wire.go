@@ -42,6 +42,7 @@ const (
 	KindInput                      // Input
 	KindCloseInput                 // CloseInput
 	KindResize                     // Resize
+	KindListen                     // see AppendListen
 )
 
 // Resident to owner.
@@ -112,6 +113,7 @@ type Start struct {
 	Open    bool
 	Rows    uint32 // of its terminal; 0 is a command without one
 	Cols    uint32
+	Arg0    string // shown to the program instead of Argv[0]; not sent when empty, which older residents need
 }
 
 // Append encodes the message.
@@ -128,6 +130,9 @@ func (s Start) Append(b []byte) []byte {
 	w.flag(s.Open)
 	w.u32(s.Rows)
 	w.u32(s.Cols)
+	if s.Arg0 != "" {
+		w.text(s.Arg0)
+	}
 	return w
 }
 
@@ -137,6 +142,9 @@ func parseStart(b []byte) (s Start, err error) {
 	s.Timeout = time.Duration(r.i64())
 	s.Argv, s.Env, s.Stdin, s.Open = r.list(), r.list(), r.flag(), r.flag()
 	s.Rows, s.Cols = r.u32(), r.u32()
+	if len(r.b) > 0 {
+		s.Arg0 = r.text()
+	}
 	return s, r.err
 }
 

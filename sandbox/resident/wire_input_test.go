@@ -19,8 +19,10 @@ func TestInputMessagesTravel(t *testing.T) {
 		}
 	}
 	start := Start{Request: 1, Key: "k", Index: 2, Dir: "/d", Timeout: time.Second, Argv: []string{"a"}, Env: []string{"B=c"}, Open: true, Rows: 24, Cols: 80}
-	if got, err := parseStart(start.Append(nil)[1:]); err != nil || !reflect.DeepEqual(got, start) {
-		t.Errorf("got %+v, %v", got, err)
+	for _, start.Arg0 = range []string{"", "-a"} {
+		if got, err := parseStart(start.Append(nil)[1:]); err != nil || !reflect.DeepEqual(got, start) {
+			t.Errorf("got %+v, %v", got, err)
+		}
 	}
 }
 

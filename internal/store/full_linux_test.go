@@ -82,3 +82,55 @@ func execs(query string, args ...any) func(*sql.Tx) error {
 		return err
 	}
 }
+
+// TestBallast: what frees space can be written on a full disk, and at a start on one; with room again the ballast is
+// taken back.
+func TestBallast(t *testing.T) {
+	dir := t.TempDir()
+	require.Feature(t, "mount", unix.Mount("tmpfs", dir, "tmpfs", 0, "size=16m"))
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	path, room := filepath.Join(dir, "hardshell.db"), filepath.Join(dir, "room")
+	held := func() bool {
+		info, err := os.Stat(path + ".ballast")
+		return err == nil && info.Size() == 2<<20
+	}
+	fill := func() {
+		t.Helper()
+		if err := os.WriteFile(room, make([]byte, 32<<20), 0o600); err == nil {
+			t.Fatal("the disk is not full")
+		}
+	}
+	db := openAt(t, path)
+	write := func(query string, args ...any) error {
+		return db.Write(context.Background(), execs(query, args...))
+	}
+	if err := write(`CREATE TABLE note (id BIGINT PRIMARY KEY, text TEXT NOT NULL)`); err != nil || !held() {
+		t.Fatalf("the start: %v, ballast held %t", err, held())
+	}
+	fill()
+	for n := range 50 { // far more than the log's last page has room for
+		if err := write(`INSERT INTO note (id, text) VALUES ($1, $2)`, n, strings.Repeat("x", 10_000)); err != nil {
+			t.Fatalf("write %d on a full disk: %v", n, err)
+		}
+	}
+	if held() {
+		t.Error("the ballast was not given")
+	}
+	os.Remove(room)
+	for n := range lookEvery {
+		if err := write(`INSERT INTO note (id, text) VALUES ($1, 'x')`, 1000+n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !held() {
+		t.Error("with room again the ballast was not taken back")
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	fill()
+	db = openAt(t, path)
+	if err := write(`DELETE FROM note`); err != nil {
+		t.Errorf("a start on a full disk: %v", err)
+	}
+}

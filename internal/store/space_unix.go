@@ -13,8 +13,17 @@ const leastSpace = 64 << 10
 
 // full says whether the disk that holds a folder has no room for a database to be opened.
 func full(folder string) bool {
+	_, free, ok := space(folder)
+	return ok && free < leastSpace
+}
+
+// space is the size of the disk that holds a folder, and what of it we may still take.
+func space(folder string) (total, free int64, ok bool) {
 	var s unix.Statfs_t
-	return unix.Statfs(folder, &s) == nil && uint64(s.Bavail)*uint64(s.Bsize) < leastSpace
+	if unix.Statfs(folder, &s) != nil {
+		return 0, 0, false
+	}
+	return int64(uint64(s.Blocks) * uint64(s.Bsize)), int64(uint64(s.Bavail) * uint64(s.Bsize)), true
 }
 
 // noSpace says whether a file could not be written for lack of room.

@@ -63,6 +63,10 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		return nil, classify(filepath.Dir(path), err)
 	}
 	undo.Add(func() { lock.Close() })
+	spare := newBallast(path, filepath.Dir(path))
+	if full(filepath.Dir(path)) {
+		spare.give()
+	}
 	// SQLite would make the file readable by everyone; the log and shared-memory files take its mode.
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -97,7 +101,9 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		return nil, classify(filepath.Dir(path), err)
 	}
 	undo.Release()
-	return &DB{path: path, lock: lock, write: write, read: read, copier: copier, writer: startWriter(write, filepath.Dir(path), copier.look)}, nil
+	spare.take()
+	return &DB{path: path, lock: lock, write: write, read: read, copier: copier,
+		writer: startWriter(write, filepath.Dir(path), spare, copier.look)}, nil
 }
 
 func dsn(path string, q url.Values) string {
@@ -139,7 +145,7 @@ func (db *DB) Prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 //
 // fn uses only its tx, and neither commits nor rolls it back nor ends its goroutine. It should give statements no
 // context that may end in the middle: SQLite then throws the whole transaction away. When that, or a full disk, has
-// lost a transaction, the functions that were not to blame are run once more, so fn sets results and does not add to
+// lost a transaction, or room was found on a disk that was full, the functions that were not to blame are run once more, so fn sets results and does not add to
 // them. Once fn has started, the end of ctx is not looked at: the caller always learns what happened.
 func (db *DB) Write(ctx context.Context, fn func(tx *sql.Tx) error) error {
 	return db.writer.do(ctx, fn)

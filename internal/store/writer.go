@@ -44,6 +44,7 @@ type writer struct {
 	commits int
 	look    func() // called now and then, when the log has grown
 	folder  string // where the file is
+	spare   *ballast
 
 	mu     sync.Mutex
 	filled sync.Cond
@@ -53,8 +54,8 @@ type writer struct {
 	ended chan struct{}
 }
 
-func startWriter(db *sql.DB, folder string, look func()) *writer {
-	w := &writer{db: db, look: look, folder: folder, ended: make(chan struct{})}
+func startWriter(db *sql.DB, folder string, spare *ballast, look func()) *writer {
+	w := &writer{db: db, look: look, folder: folder, spare: spare, ended: make(chan struct{})}
 	w.filled.L = &w.mu
 	go w.run()
 	return w
@@ -155,8 +156,12 @@ func (w *writer) share(batch []*request) (rest, again []*request) {
 			ran = append(ran, r)
 			continue
 		}
-		if lost {
+		full := w.isFull(err)
+		if lost || full {
 			tx.Rollback()
+			if full { // alone it may find room
+				return batch[i+1:], append(ran, r)
+			}
 			r.finish(w.classify(err))
 			return batch[i+1:], ran
 		}
@@ -166,7 +171,9 @@ func (w *writer) share(batch []*request) (rest, again []*request) {
 		tx.Rollback()
 		return nil, nil
 	}
-	err = w.commit(tx)
+	if err = w.commit(tx); w.isFull(err) {
+		return nil, ran
+	}
 	for _, r := range ran {
 		r.finish(err)
 	}
@@ -174,18 +181,30 @@ func (w *writer) share(batch []*request) (rest, again []*request) {
 }
 
 // alone gives a function a transaction of its own: when nobody else waits, or when another has cost it the shared one.
+// On a full disk it is run again with the ballast's room.
 func (w *writer) alone(r *request) {
+	err := w.once(r.fn)
+	if w.isFull(err) && w.spare.give() {
+		err = w.once(r.fn)
+	}
+	r.finish(err)
+}
+
+func (w *writer) once(fn func(*sql.Tx) error) error {
 	tx, err := w.db.BeginTx(context.Background(), nil)
 	if err != nil {
-		r.finish(w.classify(err))
-		return
+		return w.classify(err)
 	}
-	if err := guarded(tx, r.fn); err != nil {
+	if err := guarded(tx, fn); err != nil {
 		tx.Rollback()
-		r.finish(w.classify(err))
-		return
+		return w.classify(err)
 	}
-	r.finish(w.commit(tx))
+	return w.commit(tx)
+}
+
+// isFull says whether a write failed because the disk is full.
+func (w *writer) isFull(err error) bool {
+	return err != nil && codeOf(w.folder, err) == sqlite3.SQLITE_FULL
 }
 
 func (w *writer) commit(tx *sql.Tx) error {
@@ -193,6 +212,7 @@ func (w *writer) commit(tx *sql.Tx) error {
 	if err == nil {
 		if w.commits++; w.commits%lookEvery == 0 {
 			w.look()
+			w.spare.take()
 		}
 		return nil
 	}
@@ -246,6 +266,20 @@ func classify(folder string, err error) error {
 	if _, ok := fault.As(err); ok || err == nil {
 		return err
 	}
+	code := codeOf(folder, err)
+	c, ok := conditions[code]
+	if !ok {
+		return err
+	}
+	f := fault.Wrap(fault.Unavailable, err, "%s", c.sentence)
+	if c.try != "" {
+		f = f.WithTry("%s", c.try)
+	}
+	return f
+}
+
+// codeOf is SQLite's primary result code for an error, or 0.
+func codeOf(folder string, err error) int {
 	var e *sqlite.Error
 	code := 0
 	switch {
@@ -259,13 +293,5 @@ func classify(folder string, err error) error {
 	if (code == sqlite3.SQLITE_IOERR || code == sqlite3.SQLITE_CANTOPEN) && full(folder) {
 		code = sqlite3.SQLITE_FULL
 	}
-	c, ok := conditions[code]
-	if !ok {
-		return err
-	}
-	f := fault.Wrap(fault.Unavailable, err, "%s", c.sentence)
-	if c.try != "" {
-		f = f.WithTry("%s", c.try)
-	}
-	return f
+	return code
 }

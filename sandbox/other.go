@@ -4,6 +4,7 @@ package sandbox
 
 import (
 	"context"
+	"net"
 
 	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/sandbox/process"
@@ -29,6 +30,9 @@ func (b *Box) Report() Report { return Report{} }
 func (b *Box) Start(context.Context, process.Command) (*process.Job, error) {
 	return nil, unsupported()
 }
+
+// Listen refuses.
+func (b *Box) Listen(context.Context, uint16) (net.Listener, error) { return nil, unsupported() }
 
 // Done is never closed.
 func (b *Box) Done() <-chan struct{} { return nil }

@@ -80,6 +80,8 @@ func (s *server) obey(c *conn, message []byte) bool {
 			return false
 		}
 		s.say(s.resize(&m).append(nil))
+	case KindListen:
+		return s.listen(body, c.rights)
 	case KindShutdown:
 		s.shutDown()
 	default:

@@ -38,7 +38,8 @@ type server struct {
 	pids    map[int]*job
 	pipes   map[int]pipeEnd
 	buf     []byte
-	ttyBuf  []byte // made with the first terminal
+	ttyBuf  []byte      // made with the first terminal
+	doors   map[int]int // listeners by port, see listen_linux.go
 }
 
 type pipeEnd struct {

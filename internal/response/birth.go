@@ -88,8 +88,8 @@ func (b *birth) insert(tx *sql.Tx, st statements, id string, fence int64, status
 
 // onRecord returns when the rows of a running response can be read, or never will be.
 func (s *Service) onRecord(ctx context.Context, org, id string) {
-	r := s.running(org, id)
-	if r == nil {
+	r, err := s.undecided(ctx, org, id)
+	if r == nil || err != nil {
 		return
 	}
 	r.mu.Lock()

@@ -48,9 +48,7 @@ func TestALateRow(t *testing.T) {
 			}
 			announce(t, r)
 			need(t, s, r)
-			if n := onDisk(t, s, r.ID()); n != 1 {
-				t.Fatalf("%d rows", n)
-			}
+			until(t, func() bool { return onDisk(t, s, r.ID()) == 1 })
 			if name != "its end" && name != "deletion" {
 				say(t, r, "more")
 				finish(t, r, openai.Completed)

@@ -24,7 +24,8 @@ type seal struct {
 	object    openai.Response
 	terminal  Frame
 	container string
-	blocks    []block
+	frames    []Frame // all events that are not at rest
+	blocks    []block // the same, packed
 	completed time.Time
 	unborn    *birth // the row, if it is not on record yet
 }
@@ -33,8 +34,9 @@ type seal struct {
 var sealPauses = [...]time.Duration{50 * time.Millisecond, 200 * time.Millisecond, 800 * time.Millisecond}
 
 // Finish ends the response: the final object, the status, the one terminal event and every event before it that is not
-// at rest yet become durable together, then the readers see the terminal event. A second call is refused with
-// fault.Conflict, and so is an owner whose response was taken over.
+// at rest yet become durable together, then the readers see the terminal event. In the foreground, when nothing of the
+// response had to be durable so far, its reader sees the end first and it is durable some milliseconds later (late.go).
+// A second call is refused with fault.Conflict, and so is an owner whose response was taken over.
 //
 // When the disk refuses for good, the response ends as failed for everyone who follows it here, Finish returns
 // fault.Unavailable, and the end is written as soon as the disk allows.
@@ -61,8 +63,16 @@ func (r *Run) Finish(ctx context.Context, e End) error {
 	r.packing.Lock() // whatever is moving into blocks has arrived
 	defer r.packing.Unlock()
 	end, err := r.seal(e)
-	if err == nil && r.stored {
-		err = r.write(ctx, end)
+	switch {
+	case err != nil || !r.stored:
+	case end.unborn != nil && r.s.late.reserve(end.size()):
+		r.close(end, end)
+		r.s.late.add(r)
+		return nil
+	default:
+		if err = r.pack(end); err == nil {
+			err = r.write(ctx, end)
+		}
 	}
 	switch {
 	case err == nil:
@@ -75,6 +85,9 @@ func (r *Run) Finish(ctx context.Context, e End) error {
 	// A promise to store that could not be kept is a failure, whatever the model had to say.
 	failed, again := r.seal(End{Status: openai.Failed, Error: &openai.ResponseError{Code: "server_error",
 		Message: "The response could not be stored."}})
+	if again == nil {
+		again = r.pack(failed)
+	}
 	if again != nil {
 		r.lose(err)
 		return err
@@ -102,11 +115,24 @@ func (r *Run) seal(e End) (*seal, error) {
 		return nil, err
 	}
 	if r.stored {
-		if end.blocks, err = r.s.packer.pack(append(frames, end.terminal)); err != nil {
-			return nil, err
-		}
+		end.frames = append(frames, end.terminal)
 	}
 	return end, nil
+}
+
+// size is about what an end takes in memory.
+func (e *seal) size() int {
+	n := len(e.unborn.input) + len(e.unborn.object)
+	for _, f := range e.frames {
+		n += len(f.Data) + frameCost
+	}
+	return n
+}
+
+// pack prepares the events for their rest.
+func (r *Run) pack(end *seal) (err error) {
+	end.blocks, err = r.s.packer.pack(end.frames)
+	return err
 }
 
 // conclude turns a running response object into its final form.
@@ -173,40 +199,43 @@ func (r *Run) write(ctx context.Context, end *seal) error {
 
 // writeSeal ends a response under a fence. A response that has ended, changed hands or gone answers fault.Conflict.
 func (s *Service) writeSeal(ctx context.Context, id string, fence int64, end *seal) error {
-	from := before(end.object.Status)
+	// The caller's context may have ended already: that is often why the response ends.
+	err := s.db.Write(context.WithoutCancel(ctx), func(tx *sql.Tx) error { return s.sealIn(tx, id, fence, end) })
+	s.ailing.Store(err != nil && fault.KindOf(err) != fault.Conflict)
+	return err
+}
+
+// sealIn writes an end inside a transaction. When it answers fault.Conflict it has written nothing.
+func (s *Service) sealIn(tx *sql.Tx, id string, fence int64, end *seal) error {
 	expires := end.completed.Add(s.retention).UnixMilli()
+	if end.unborn != nil {
+		if made, err := end.unborn.writeEnded(tx, s.statements, id, fence, end, expires); err != nil {
+			return err
+		} else if made {
+			_, err := insertBlocks(tx, s.statements, id, fence, end.blocks)
+			return err
+		}
+	}
+	from := before(end.object.Status)
 	args := []any{id, fence, end.object.Status, end.container, end.completed.UnixMilli(), expires, end.terminal.Seq, string(objectIn(end.terminal.Data))}
 	query := `UPDATE response SET status = $3, container_id = $4, completed = $5, expires = $6, last_seq = $7, object = $8
 		WHERE id = $1 AND fence = $2 AND status IN (` + inList(len(args)+1, len(from)) + `)`
 	for _, status := range from {
 		args = append(args, status)
 	}
-	// The caller's context may have ended already: that is often why the response ends.
-	err := s.db.Write(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
-		if end.unborn != nil {
-			if made, err := end.unborn.writeEnded(tx, s.statements, id, fence, end, expires); err != nil {
-				return err
-			} else if made {
-				_, err := insertBlocks(tx, s.statements, id, fence, end.blocks)
-				return err
-			}
-		}
-		res, err := tx.Exec(query, args...)
-		if err != nil {
-			return fmt.Errorf("end response: %w", err)
-		}
-		if n, err := res.RowsAffected(); err != nil {
-			return fmt.Errorf("end response: %w", err)
-		} else if n == 0 {
-			return taken(id)
-		}
-		ok, err := insertBlocks(tx, s.statements, id, fence, end.blocks)
-		if err == nil && !ok {
-			err = taken(id)
-		}
-		return err
-	})
-	s.ailing.Store(err != nil && fault.KindOf(err) != fault.Conflict)
+	res, err := tx.Exec(query, args...)
+	if err != nil {
+		return fmt.Errorf("end response: %w", err)
+	}
+	if n, err := res.RowsAffected(); err != nil {
+		return fmt.Errorf("end response: %w", err)
+	} else if n == 0 {
+		return taken(id)
+	}
+	ok, err := insertBlocks(tx, s.statements, id, fence, end.blocks)
+	if err == nil && !ok {
+		err = fmt.Errorf("end response: %s lost its row within a transaction", id)
+	}
 	return err
 }
 
@@ -220,6 +249,7 @@ func (r *Run) close(end, unsealed *seal) {
 	if !r.unread {
 		r.ring.put(end.terminal)
 	}
+	r.late = end == unsealed && end.unborn != nil && end.blocks == nil
 	if r.unsealed = unsealed; unsealed == nil {
 		r.durable = r.ring.end()
 	}
@@ -242,8 +272,10 @@ func (r *Run) lose(err error) {
 func (r *Run) endLocked() {
 	r.object.Output = r.finalLocked()
 	r.phase = ended
-	pins := r.segments
-	r.segments = nil
+	var pins []pin
+	if r.unsealed == nil {
+		pins, r.segments = r.segments, nil
+	}
 	r.wakeLocked(true)
 	r.roomMadeLocked()
 	unsealed, cut := r.unsealed != nil, r.cut
@@ -251,9 +283,7 @@ func (r *Run) endLocked() {
 	if !unsealed {
 		r.s.forget(r) // an unsealed one is still found here, and nowhere else
 	}
-	if r.stored {
-		r.s.log.release(pins)
-	}
+	r.s.log.release(pins)
 	if cut == nil {
 		cut = over(r.id)
 	}
@@ -279,19 +309,15 @@ func (s *Service) settle(ctx context.Context) error {
 	var last error
 	for _, r := range runs {
 		r.mu.Lock()
-		end := r.unsealed
+		end, late := r.unsealed, r.late
 		r.mu.Unlock()
-		if end == nil {
+		if end == nil || late {
 			continue
 		}
-		if err := s.writeSeal(ctx, r.id, r.fence, end); err != nil && fault.KindOf(err) != fault.Conflict {
+		err := s.writeSeal(ctx, r.id, r.fence, end)
+		if r.sealed(err); err != nil && fault.KindOf(err) != fault.Conflict {
 			last = err
-			continue
 		}
-		r.mu.Lock()
-		r.unsealed, r.durable = nil, r.ring.end()
-		r.mu.Unlock()
-		s.forget(r)
 	}
 	return last
 }

@@ -383,7 +383,7 @@ func (l *eventLog) settle(written segment, epoch int64) {
 		}
 		r.epoch = epoch
 		r.mu.Lock()
-		if r.phase == ended {
+		if r.phase == ended && r.unsealed == nil {
 			r.mu.Unlock() // sealed meanwhile, with all its events
 			continue
 		}

@@ -70,6 +70,7 @@ type Run struct {
 	cut       error  // why the log ends here without a terminal event
 	broken    error  // why nothing more becomes durable before the end
 	unsealed  *seal  // the end that could not be written yet
+	late      bool   // the end is told and on its way to the disk
 	unborn    *birth // the row, while it is not durable
 	watchers  []*Subscription
 	room      chan struct{} // closed when a waiting Emit should look again; nil when none waits

@@ -49,6 +49,7 @@ type Service struct {
 	retention time.Duration
 	owner     string // this service in the rows; another start has another name
 	log       *eventLog
+	late      *lateEnds
 	packer    packer
 	statements
 	ailing atomic.Bool // the last write failed
@@ -93,6 +94,8 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	s.stop = stop
 	s.wg.Go(s.log.run)
 	s.wg.Go(s.log.rest)
+	s.late = newLateEnds(s)
+	s.wg.Go(s.late.run)
 	s.wg.Go(func() { s.sweepEvery(background, sweepPeriod) })
 	return s, nil
 }
@@ -134,6 +137,7 @@ func (s *Service) Close(ctx context.Context) error {
 		errs = append(errs, err)
 	}
 	s.stop()
+	s.late.close()
 	s.log.close()
 	s.wg.Wait()
 	errs = append(errs, s.settle(context.WithoutCancel(ctx)), s.log.clear())
@@ -153,6 +157,19 @@ func (s *Service) running(org, id string) *Run {
 		return r
 	}
 	return nil
+}
+
+// undecided returns the live, stored run of that id, as running does. One whose end is on its way to the disk is waited
+// for: then the rows hold it all.
+func (s *Service) undecided(ctx context.Context, org, id string) (*Run, error) {
+	r := s.running(org, id)
+	if r == nil {
+		return nil, nil
+	}
+	if err := r.settled(ctx); err != nil {
+		return nil, err
+	}
+	return s.running(org, id), nil
 }
 
 // Get returns a response: as it stands now while it runs, in its final form afterwards.
@@ -178,11 +195,15 @@ func (s *Service) Get(ctx context.Context, org, id string) (*openai.Response, er
 // Subscribe reads a stored response's events with numbers above after (-1 is all): what is stored, then what becomes
 // durable, without a hole or a repeat.
 func (s *Service) Subscribe(ctx context.Context, org, id string, after int64) (*Subscription, error) {
-	if r := s.running(org, id); r != nil {
+	r, err := s.undecided(ctx, org, id)
+	if err != nil {
+		return nil, err
+	}
+	if r != nil {
 		return newSubscription(s, r, id, after, true), nil
 	}
 	var last sql.NullInt64
-	err := s.db.Read().QueryRowContext(ctx, `SELECT last_seq FROM response WHERE id = $1 AND org = $2`, id, org).Scan(&last)
+	err = s.db.Read().QueryRowContext(ctx, `SELECT last_seq FROM response WHERE id = $1 AND org = $2`, id, org).Scan(&last)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, missing(id)
 	}
@@ -215,6 +236,9 @@ func (s *Service) Cancel(ctx context.Context, org, id string) (*openai.Response,
 func (s *Service) Delete(ctx context.Context, org, id string) error {
 	if r := s.running(org, id); r != nil {
 		if _, err := s.Cancel(ctx, org, id); err != nil {
+			return err
+		}
+		if err := r.settled(ctx); err != nil {
 			return err
 		}
 		defer s.forget(r)

@@ -98,6 +98,12 @@ func (sub *Subscription) Next(ctx context.Context) ([]Frame, error) {
 		case r.cut != nil:
 			defer r.mu.Unlock()
 			return nil, r.cut
+		case r.late && sub.durable:
+			if err := sub.settledLocked(ctx); err != nil {
+				r.mu.Unlock()
+				return nil, err
+			}
+			continue
 		case r.phase == ended && r.unsealed != nil && sub.durable:
 			r.mu.Unlock()
 			return nil, fault.New(fault.Unavailable, "The end of response %s could not be stored yet.", r.id).WithTry("again later")
@@ -133,6 +139,13 @@ func (sub *Subscription) reached(ctx context.Context) error {
 	r := sub.run
 	r.mu.Lock()
 	for r.durable < sub.next {
+		if err := sub.settledLocked(ctx); err != nil {
+			r.mu.Unlock()
+			return err
+		}
+		if r.durable >= sub.next {
+			break
+		}
 		if r.cut != nil || r.phase == ended {
 			err := r.cut
 			r.mu.Unlock()

@@ -26,8 +26,8 @@ check: ## everything CI runs: guards, suites as root and as an ordinary user, e2
 race: ## every suite under the race detector
 	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./...
 
-fuzz: ## every fuzz target for FUZZTIME each (60s)
-	tools/check/fuzz $(FUZZTIME)
+fuzz: ## every fuzz target for FUZZTIME each (60s), and every round of the suites
+	HARDSHELL_SUITES=all tools/check/fuzz $(FUZZTIME)
 
 e2e: build ## the official SDKs against the built binary
 	tools/check/e2e

@@ -26,6 +26,8 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case ownerArg:
 			os.Exit(ownABox(os.Args[2]))
+		case writersArg:
+			os.Exit(ownWriters(os.Args[2]))
 		case probeArg:
 			os.Exit(tryEscapes(os.Args[2:]))
 		}

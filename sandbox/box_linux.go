@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net"
 	"os"
@@ -30,12 +29,17 @@ type Box struct {
 	fresh  bool // we made the resident; it did not live before us
 	done   chan struct{}
 
+	version uint32    // of the protocol that the resident speaks
+	pid     int       // the resident's; 0 if we did not make it
+	lastEnd time.Time // of a call, when we came to own it
+
 	sending sync.Mutex
 	closing sync.Once
 
 	mu      sync.Mutex
 	pidfd   int   // of the resident; -1 once it is reaped or let go
 	gone    error // why no command can be started any more
+	dead    bool  // the resident is known to have ended, and not only to have left us
 	request uint32
 	asked   map[uint32]question
 	told    map[uint32]chan resident.Took
@@ -50,42 +54,8 @@ type question struct {
 }
 
 func newBox(dir string, conn *net.UnixConn, jail bool, uid int) *Box {
-	return &Box{dir: dir, conn: conn, jail: jail, uid: uid, pidfd: -1, groups: &groups{}, done: make(chan struct{}),
+	return &Box{dir: dir, conn: conn, jail: jail, uid: uid, version: resident.Version, pidfd: -1, groups: &groups{}, done: make(chan struct{}),
 		asked: map[uint32]question{}, told: map[uint32]chan resident.Took{}, calls: map[uint32]*call{}, keys: map[string]*call{}}
-}
-
-// Attach connects to a living resident of a state folder, as its new owner. Calls that go on are found by starting
-// their key again. The error is a [fault.NotFound] when the resident is gone, a [fault.Conflict] when an owner with a
-// higher fence has been there.
-func Attach(ctx context.Context, dir string, fence uint64) (*Box, error) {
-	fd, err := dialControl(dir)
-	if err != nil {
-		return nil, fault.Wrap(fault.NotFound, err, "no sandbox lives in %s", dir)
-	}
-	conn, err := asConn(fd)
-	if err != nil {
-		return nil, fault.Wrap(fault.Internal, err, "the control socket is not to be used")
-	}
-	var saved record
-	text, err := os.ReadFile(filepath.Join(dir, reportName))
-	if err == nil {
-		err = json.Unmarshal(text, &saved)
-	}
-	if err != nil {
-		conn.Close()
-		return nil, fault.Wrap(fault.Internal, err, "the box's report is not to be read")
-	}
-	b := newBox(dir, conn, saved.Jail, saved.UID)
-	b.report, b.groups.dirs = saved.Report, saved.Groups
-	if err = b.send(resident.Hello{Version: resident.Version, Fence: fence}.Append(nil), nil); err == nil {
-		err = b.greeted(ctx)
-	}
-	if err != nil {
-		conn.Close()
-		return nil, err
-	}
-	go b.listen()
-	return b, nil
 }
 
 // Report says what was asked of the box and what was got.
@@ -119,12 +89,12 @@ func (b *Box) Start(ctx context.Context, c process.Command) (*process.Job, error
 		return nil, err
 	}
 	message := resident.Start{Request: number, Key: c.Key, Index: uint32(c.Index), Dir: c.Dir, Timeout: c.Timeout,
-		Argv: c.Argv, Arg0: c.Arg0, Env: c.Env, Stdin: stdin != nil, Open: c.OpenStdin}
+		Argv: c.Argv, Arg0: c.Arg0, Env: c.Env, Stdin: stdin != nil, Open: c.OpenStdin, Lease: c.Lease, Fence: c.Fence}
 	if c.TTY != nil {
 		size := c.TTY.OrDefault()
 		message.Rows, message.Cols = uint32(size.Rows), uint32(size.Cols)
 	}
-	if err := b.send(message.Append(nil), in.rights()); err != nil {
+	if err := b.send(message.Append(nil, b.version), in.rights()); err != nil {
 		b.drop(number, at, q.call)
 		return nil, err
 	}
@@ -136,6 +106,9 @@ func (b *Box) Start(ctx context.Context, c process.Command) (*process.Job, error
 	case reply.State == resident.StateFailed:
 		b.drop(number, at, q.call)
 		return nil, fault.New(fault.Unavailable, "the command was not started: %s", reply.Error)
+	case reply.State == resident.StateStale:
+		b.drop(number, at, q.call)
+		return nil, stale()
 	case reply.State == resident.StatePast:
 		b.drop(number, at, q.call)
 		recall(filepath.Join(b.dir, jobsName, at), q.call.job)
@@ -178,47 +151,33 @@ func (b *Box) drop(number uint32, at string, c *call) {
 
 func at(key string, index uint32) string { return key + "/" + strconv.FormatUint(uint64(index), 10) }
 
-// recall tells a job how a call ended that the resident has forgotten: its folder knows.
-func recall(dir string, job *process.Job) {
-	var e resident.Exit
-	text, err := os.ReadFile(filepath.Join(dir, resident.FileExit))
-	if err == nil {
-		err = json.Unmarshal(text, &e)
-	}
-	if err != nil {
-		job.Lost(fault.Wrap(fault.Unavailable, err, "the command was interrupted"))
-		return
-	}
-	job.Grew(e.Order)
-	job.End(exitOf(e))
-}
-
-func exitOf(e resident.Exit) process.Exit {
-	return process.Exit{Code: e.Code, Error: e.Error, Signal: e.Signal, TimedOut: e.TimedOut, Cancelled: e.Cancelled,
-		OutOfMemory: e.OutOfMemory, Started: time.Unix(0, e.Started), Ended: time.Unix(0, e.Ended), Stdout: e.Stdout, Stderr: e.Stderr,
-		StdoutLost: e.StdoutLost, StderrLost: e.StderrLost}
-}
-
 // Detach lets go of the resident, which lives on for the grace time that the box was opened with. Running calls are
 // lost to this box, not ended: whoever attaches finds them.
 func (b *Box) Detach() error {
-	b.end(fault.New(fault.Conflict, "the box was detached"))
+	b.end(handedOver("it was detached"))
 	return nil
 }
 
 // Close kills every process of the box, waits until none is left and removes its control groups and its socket. The
-// state folder and its jobs stay.
+// state folder and its jobs stay. A box that was detached, or that a newer owner has taken, is left alone.
+//
+// The resident is asked to end and not killed: what it hears from an owner is fenced, a signal would not be. Only one
+// that still calls us its owner and does not answer is killed.
 func (b *Box) Close() (err error) {
 	b.closing.Do(func() {
-		if !b.jail && b.send([]byte{byte(resident.KindShutdown)}, nil) == nil {
-			b.await(5 * time.Second) // outside a process namespace only the resident knows who is ours
+		if b.send([]byte{byte(resident.KindShutdown)}, nil) == nil && !b.await(5*time.Second) {
+			b.signal()
 		}
-		b.signal()
 		if !b.await(10 * time.Second) {
 			err = fault.New(fault.Internal, "the sandbox's processes did not end")
 		}
-		b.groups.remove()
-		os.Remove(filepath.Join(b.dir, controlName))
+		b.mu.Lock()
+		dead := b.dead
+		b.mu.Unlock()
+		if dead {
+			b.groups.remove()
+			os.Remove(filepath.Join(b.dir, controlName))
+		}
 	})
 	return err
 }
@@ -245,22 +204,34 @@ func (b *Box) await(limit time.Duration) bool {
 func (b *Box) abort() {
 	b.signal()
 	b.reap()
+	b.letGo()
 }
 
 // reap waits for the resident's end and lets go of it. A process namespace is empty before its first process is gone.
 func (b *Box) reap() {
-	if b.pidfd < 0 {
+	if b.pidfd < 0 || !isOver(b.pidfd, reapLimit) {
 		return
-	}
-	for {
-		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(b.pidfd), Events: unix.POLLIN}}, -1); err != unix.EINTR {
-			break
-		}
 	}
 	if b.child > 0 {
 		unix.Wait4(b.child, nil, 0, nil)
 	}
-	b.letGo()
+	b.mu.Lock()
+	b.dead = true
+	b.mu.Unlock()
+}
+
+// reapLimit is how long a resident that has left us may take to end. One that lives on has another owner.
+const reapLimit = 10 * time.Second
+
+// isOver waits until a process has ended, and says whether it has.
+func isOver(pidfd int, limit time.Duration) bool {
+	for end := time.Now().Add(limit); ; {
+		wait := max(time.Until(end), 0)
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, int(wait/time.Millisecond))
+		if n > 0 || err != unix.EINTR && wait == 0 {
+			return n > 0
+		}
+	}
 }
 
 func (b *Box) letGo() {
@@ -318,6 +289,9 @@ func (b *Box) greeted(ctx context.Context) error {
 				return fault.Wrap(fault.Internal, err, "the sandbox speaks another language")
 			}
 			b.notes = m.Notes
+			if m.LastEnd > 0 {
+				b.lastEnd = time.Unix(0, m.LastEnd)
+			}
 			b.takePidfd(oob[:oobn])
 		case resident.KindLive:
 			if m, err := resident.ParseLive(body); err == nil {
@@ -362,11 +336,18 @@ func (b *Box) listen() {
 		}
 		b.hear(resident.Kind(buf[0]), buf[1:n])
 	}
-	if b.end(fault.New(fault.Unavailable, "the sandbox ended")) {
+	b.mu.Lock()
+	gone := b.gone
+	b.mu.Unlock()
+	if gone == nil {
 		b.reap()
-		return
+		gone = fault.New(fault.Unavailable, "the sandbox ended")
+		if !b.dead {
+			gone = handedOver("its resident has left us")
+		}
+		b.end(gone)
 	}
-	if b.child > 0 {
+	if !b.dead && b.child > 0 {
 		go unix.Wait4(b.child, nil, 0, nil) // detached, and still our child
 	}
 	b.letGo()
@@ -385,11 +366,11 @@ func (b *Box) hear(kind resident.Kind, body []byte) {
 			}
 		}
 	case resident.KindEnded:
-		if number, e, silent, err := resident.ParseEnded(body); err == nil {
+		if number, e, silent, err := resident.ParseEnded(body, b.version); err == nil {
 			b.ended(number, e, silent)
 		}
 	case resident.KindRefused:
-		b.end(fault.New(fault.Conflict, "the sandbox has another owner now: %s", body))
+		b.end(handedOver(string(body)))
 	case resident.KindSilent:
 		if number, err := resident.ParseSilent(body); err == nil {
 			b.mu.Lock()
@@ -449,12 +430,11 @@ func (b *Box) ended(number uint32, e resident.Exit, silent bool) {
 	}
 }
 
-// end closes the connection: no answer will come any more. It says whether the resident is at its end too.
-func (b *Box) end(why error) (dead bool) {
+// end closes the connection: no answer will come any more. The first reason counts.
+func (b *Box) end(why error) {
 	b.mu.Lock()
-	first := b.gone == nil
 	var calls []*call
-	if first {
+	if b.gone == nil {
 		b.gone = why
 		for _, q := range b.asked {
 			close(q.answer)
@@ -475,5 +455,4 @@ func (b *Box) end(why error) (dead bool) {
 	for _, c := range calls {
 		c.job.Lost(why)
 	}
-	return first
 }

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -25,14 +24,6 @@ const (
 	reportName  = "report.json" // the Report, and what Attach must know
 	logName     = "log"         // what a resident that crashed has to say
 )
-
-// record is the content of the report file.
-type record struct {
-	Report Report   `json:"report"`
-	Jail   bool     `json:"jail"`
-	UID    int      `json:"uid"`
-	Groups []string `json:"groups,omitempty"`
-}
 
 // Open makes a box and its resident. The error is a [fault.Isolation] with a line to try when what was asked cannot
 // be had here: a box is never weaker than asked.
@@ -74,6 +65,9 @@ func Open(ctx context.Context, spec Spec) (*Box, error) {
 	if err := b.save(l); err != nil {
 		return nil, err
 	}
+	if err := b.keep(&spec); err != nil {
+		return nil, err
+	}
 	undo.Release()
 	go b.listen()
 	return b, nil
@@ -95,6 +89,8 @@ func (s *Spec) check() error {
 		return fault.New(fault.Invalid, "a box's working folder is an absolute path, not %q", s.Cwd)
 	case s.Hosted != nil && !jailed:
 		return fault.New(fault.Invalid, "a hosted box is never %s", s.Policy.Mode)
+	case s.Protocol != 0 && (s.Protocol < resident.Oldest || s.Protocol > resident.Version):
+		return fault.New(fault.Invalid, "version %d of the resident's protocol is not spoken, only %d to %d", s.Protocol, resident.Oldest, resident.Version)
 	case s.Limits.MemoryBytes < 0 || s.Limits.Pids < 0 || s.Grace < 0:
 		return fault.New(fault.Invalid, "limits and grace are not negative")
 	}
@@ -104,7 +100,7 @@ func (s *Spec) check() error {
 // design turns a spec into a plan for the resident, and begins the report.
 func design(spec *Spec, id identity) (*layout, *Report, error) {
 	l := &layout{id: id, spawn: currentSpawner()}
-	l.Version, l.Fence, l.Grace = resident.Version, spec.Fence, spec.Grace
+	l.Version, l.Fence, l.Grace = spec.protocol(), spec.Fence, spec.Grace
 	if spec.Policy.Mode == DangerFullAccess || spec.Policy.Mode == ExternalSandbox {
 		l.Home = spec.Cwd
 		return l, &Report{Asked: RungNone, Got: RungNone}, nil
@@ -199,7 +195,7 @@ func launch(spec *Spec, l *layout, g *groups, undo *cleanup.Stack) (*Box, error)
 	}
 	defer unix.Close(log)
 	b := newBox(spec.Dir, conn, l.Jail, l.id.host)
-	b.groups, b.fresh = g, true
+	b.groups, b.fresh, b.version = g, true, l.Version
 	if err := b.plan(l, g); err != nil { // it waits in the socket, so that the resident need not
 		return nil, err
 	}
@@ -217,7 +213,7 @@ func launch(spec *Spec, l *layout, g *groups, undo *cleanup.Stack) (*Box, error)
 	if err != nil {
 		return nil, refusal(err)
 	}
-	b.pidfd = pidfd
+	b.pidfd, b.pid = pidfd, pid
 	if mine {
 		b.child = pid
 	}
@@ -335,16 +331,4 @@ func asConn(fd int) (*net.UnixConn, error) {
 		return nil, fmt.Errorf("a %T is no unix socket", c)
 	}
 	return u, nil
-}
-
-// save writes the report file.
-func (b *Box) save(l *layout) error {
-	text, err := json.MarshalIndent(record{Report: b.report, Jail: l.Jail, UID: l.id.host, Groups: b.groups.dirs}, "", "  ")
-	if err == nil {
-		err = os.WriteFile(filepath.Join(b.dir, reportName), append(text, '\n'), 0o600)
-	}
-	if err != nil {
-		return fault.Wrap(fault.Internal, err, "the box's report cannot be written")
-	}
-	return nil
 }

@@ -94,4 +94,7 @@ type Spec struct {
 	Grace time.Duration
 	// Fence is the owner's: a resident refuses owners with a lower one than the highest it has seen.
 	Fence uint64
+	// Protocol is the version of the protocol that the resident is to speak; 0 is the newest. Whoever may have to go back
+	// to an older hardshell pins the one that it speaks.
+	Protocol uint32
 }

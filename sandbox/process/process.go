@@ -32,6 +32,9 @@ type Command struct {
 	Stdin   io.Reader     // nil is empty; typed into the terminal, if there is one
 	Timeout time.Duration // 0 is none
 
+	Lease string // whose Fence it is, such as a response's id; empty is the Key
+	Fence uint64 // the owner's: lower than one seen for the lease is refused, and nothing is started
+
 	OpenStdin bool  // stdin is a pipe that [Job.Write] feeds and [Job.CloseInput] ends
 	TTY       *Size // run in a terminal of this size: all output is Stdout, and [Job.Write] types
 }

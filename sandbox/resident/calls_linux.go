@@ -27,6 +27,11 @@ func (s *server) start(m *Start, rights []int) {
 		stdin = rights[0]
 	}
 	reply := Started{Request: m.Request, State: StateNew}
+	if !s.leases.raise(m.Lease, m.Key, m.Fence) {
+		reply.State = StateStale
+		s.say(reply.append(nil))
+		return
+	}
 	dir, state, err := s.claim(m)
 	if err != nil {
 		reply.State, reply.Error = StateFailed, err.Error()
@@ -34,11 +39,7 @@ func (s *server) start(m *Start, rights []int) {
 		return
 	}
 	if state != StateNew {
-		reply.State = state
-		if j := s.keys[path(m.Key, m.Index)]; j != nil {
-			reply.Job, reply.Order = j.id, j.order
-		}
-		s.say(reply.append(nil))
+		s.found(reply, path(m.Key, m.Index))
 		return
 	}
 	s.lastJob++
@@ -58,6 +59,8 @@ func (s *server) start(m *Start, rights []int) {
 }
 
 // claim makes the job's folder, which is what makes a command run at most once.
+//
+// State is StatePast for all that is there already: found looks closer.
 func (s *server) claim(m *Start) (dir int, state State, err error) {
 	if err := CheckKey(m.Key); err != nil {
 		return -1, 0, err
@@ -71,9 +74,6 @@ func (s *server) claim(m *Start) (dir int, state State, err error) {
 	}
 	err = unix.Mkdirat(fdJobs, at, 0o700)
 	if err == unix.EEXIST {
-		if s.keys[at] != nil {
-			return -1, StateRunning, nil
-		}
 		return -1, StatePast, nil
 	}
 	if err != nil {
@@ -334,11 +334,17 @@ func (s *server) end(j *job) {
 			s.hangUp(j, i)
 		}
 	}
-	j.finish(s.oomCount() > j.oomAt)
+	if !j.finish(s.oomCount() > j.oomAt) {
+		s.leases.keep(path(j.key, j.index), j.exit)
+	}
 	j.dirty = false
 	delete(s.keys, path(j.key, j.index))
+	s.lastEnd = j.exit.Ended
+	if s.owner == nil {
+		s.graceEnd = monotonic() + s.plan.Grace // it begins anew after each call
+	}
 	j.said = j.streams[0].pipe < 0 && j.streams[1].pipe < 0
-	s.say(appendEnded(nil, j.id, j.exit, j.said))
+	s.say(appendEnded(nil, j.id, j.exit, j.said, s.version))
 	s.forget(j)
 }
 

@@ -97,9 +97,9 @@ func (j *job) record() {
 	j.dirty = true
 }
 
-// finish makes the job's Exit and writes it. oom says that a process of the box was killed for memory while it ran;
+// finish makes the job's Exit, writes it and says whether the disk took it. oom says that a process of the box was killed for memory while it ran;
 // the kernel counts kills by box, so that of calls at the same time it is said of each.
-func (j *job) finish(oom bool) {
+func (j *job) finish(oom bool) (written bool) {
 	j.record()
 	e := Exit{TimedOut: j.timedOut, Cancelled: j.cancelled, Started: j.started, Ended: time.Now().UnixNano(), Error: j.exit.Error,
 		OutOfMemory: oom, Code: j.exit.Code, Stdout: j.streams[0].size, Stderr: j.streams[1].size,
@@ -118,11 +118,14 @@ func (j *job) finish(oom bool) {
 		e.Code, e.Signal = 128+int(unix.SIGKILL), "SIGKILL"
 	}
 	j.exit, j.ended = e, true
-	if j.exitFD >= 0 {
-		unix.Write(j.exitFD, e.appendJSON(nil))
-		unix.Close(j.exitFD)
-		j.exitFD = -1
+	if j.exitFD < 0 {
+		return false
 	}
+	text := e.appendJSON(nil)
+	n, err := unix.Write(j.exitFD, text)
+	unix.Close(j.exitFD)
+	j.exitFD = -1
+	return err == nil && n == len(text)
 }
 
 // writeRequest writes the request, which is for people, and makes the exit file. The command runs already: making a

@@ -53,6 +53,9 @@ func (e Exit) appendJSON(b []byte) []byte {
 	if e.Error != "" {
 		b = appendText(append(b, `,"error":`...), e.Error)
 	}
+	if e.Limit != "" {
+		b = appendText(append(b, `,"limit":`...), e.Limit)
+	}
 	return append(b, "}\n"...)
 }
 

@@ -80,6 +80,7 @@ type Exit struct {
 	StderrLost  int64  `json:"stderr_lost,omitempty"`
 	Order       int64  `json:"order"`           // valid bytes of the order file at that moment
 	Error       string `json:"error,omitempty"` // why the command could not be started; Code is then 126 or 127
+	Limit       string `json:"limit,omitempty"` // the limit of the box that ended it, if one did
 }
 
 // maxKey bounds a job's key: it is a folder name.

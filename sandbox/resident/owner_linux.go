@@ -47,15 +47,29 @@ func (s *server) hear(c *conn) {
 func (s *server) obey(c *conn, message []byte) bool {
 	kind, body := Kind(message[0]), message[1:]
 	if c != s.owner {
-		return kind == KindHello && s.adopt(c, body)
+		switch kind {
+		case KindHello:
+			return s.adopt(c, body)
+		case KindEnd:
+			s.endFor(c, body)
+		}
+		return false
 	}
 	switch kind {
 	case KindStart:
-		m, err := parseStart(body)
+		m, err := parseStart(body, s.version)
 		if err != nil {
 			return false
 		}
 		s.start(&m, c.rights)
+	case KindFind:
+		m, err := parseFind(body)
+		if err != nil {
+			return false
+		}
+		s.find(&m)
+	case KindKeep:
+		s.kept = true
 	case KindKill:
 		r := reader{b: body}
 		if j := s.jobs[r.u32()]; j != nil && !j.ended && !j.killing {
@@ -96,11 +110,11 @@ func (s *server) adopt(c *conn, body []byte) bool {
 	switch {
 	case err != nil:
 		return false
-	case h.Version != Version:
-		c.try(append([]byte{byte(KindRefused)}, "the resident speaks version "+decimal(Version)+" of the protocol"...))
+	case h.Version != s.version:
+		c.try(append([]byte{byte(KindRefused)}, "the resident speaks version "+decimal(int64(s.version))+" of the protocol"...))
 		return false
 	case h.Fence < s.fence:
-		c.try(append([]byte{byte(KindRefused)}, "a newer owner has been here"...))
+		c.try(append([]byte{byte(KindRefused)}, newerOwner...))
 		return false
 	}
 	delete(s.guests, c.fd)
@@ -115,9 +129,23 @@ func (s *server) adopt(c *conn, body []byte) bool {
 	return true
 }
 
+const newerOwner = "a newer owner has been here"
+
+// endFor ends everything for a guest that need not speak our language.
+func (s *server) endFor(c *conn, body []byte) {
+	e, err := parseEnd(body)
+	switch {
+	case err != nil:
+	case e.Fence < s.fence:
+		c.try(append([]byte{byte(KindRefused)}, newerOwner...))
+	default:
+		s.shutDown()
+	}
+}
+
 // greet tells a new owner who we are and which calls go on.
 func (s *server) greet(c *conn) {
-	s.sayWith(Welcome{Version: Version, Notes: s.notes}.append(nil), s.self)
+	s.sayWith(Welcome{Version: s.version, Notes: s.notes, LastEnd: s.lastEnd}.append(nil), s.self)
 	for _, j := range s.jobs {
 		if !j.ended {
 			s.say(Live{Job: j.id, Key: j.key, Index: j.index, Order: j.order}.append(nil))
@@ -135,7 +163,7 @@ func (s *server) leave(c *conn) {
 		return
 	}
 	s.owner = nil
-	if s.plan.Grace <= 0 {
+	if s.plan.Grace <= 0 || !s.kept {
 		s.shutDown()
 	}
 	s.graceEnd = monotonic() + s.plan.Grace

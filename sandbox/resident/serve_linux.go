@@ -29,8 +29,12 @@ type server struct {
 
 	owner    *conn
 	guests   map[int]*conn
+	version  uint32 // of the protocol, as the plan says
 	fence    uint64
+	leases   leases
+	kept     bool          // the owner has said that we are to outlive it
 	graceEnd time.Duration // 0: an owner is there
+	lastEnd  int64         // of a call, in Unix nanoseconds
 
 	lastJob uint32
 	jobs    map[uint32]*job // until ended and silent
@@ -94,7 +98,8 @@ func (s *server) begin() error {
 	if err != nil {
 		return err
 	}
-	s.plan, s.fence = plan, plan.Fence
+	s.plan, s.version, s.fence = plan, plan.Version, plan.Fence
+	s.kept = s.version < 3 // which has no word for it
 	if err := s.takeGroups(); err != nil {
 		return err
 	}
@@ -133,7 +138,7 @@ func (s *server) awaitPlan() (*Plan, error) {
 				return nil, failed("read the plan", unix.EPROTO)
 			}
 			plan, err := parsePlan(message[1:])
-			if err == nil && plan.Version != Version {
+			if err == nil && (plan.Version < Oldest || plan.Version > Version) {
 				err = unix.EPROTONOSUPPORT
 			}
 			return &plan, failed("read the plan", err)
@@ -316,7 +321,9 @@ func (s *server) patience() int {
 			first = t
 		}
 	}
-	consider(s.graceEnd)
+	if !s.busy() {
+		consider(s.graceEnd)
+	}
 	for _, j := range s.keys {
 		consider(j.input.retry)
 		if j.killing {
@@ -336,7 +343,7 @@ func (s *server) patience() int {
 
 // due acts on deadlines that have passed.
 func (s *server) due(now time.Duration) {
-	if s.graceEnd > 0 && now >= s.graceEnd {
+	if s.graceEnd > 0 && now >= s.graceEnd && !s.busy() {
 		s.shutDown()
 	}
 	for _, j := range s.keys {
@@ -351,6 +358,16 @@ func (s *server) due(now time.Duration) {
 			s.kill(j, now)
 		}
 	}
+}
+
+// busy says whether a call goes on that ends by its own time limit. Grace is time without such a call.
+func (s *server) busy() bool {
+	for _, j := range s.keys {
+		if j.deadline > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // shutDown ends everything. In a jail our own end is the end of the whole process namespace, by the kernel's hand.

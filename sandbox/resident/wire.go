@@ -3,8 +3,15 @@ package resident
 import "time"
 
 // Version is the protocol's. A resident that outlives an upgrade of its owner still speaks the version it was started
-// with, so an owner knows all versions since the oldest it adopts.
-const Version = 2
+// with, so an owner knows all versions from Oldest on and adopts no older one. What never changes, so that any owner can
+// end any resident: the socket's place, the first field of Hello, and KindEnd.
+//
+// Version 2 has no Lease, Fence and Arg0 in Start, no KindFind, KindKeep, KindEnd and KindListen, no LastEnd in Welcome and
+// no Limit in the end of a job.
+const (
+	Version = 3
+	Oldest  = 2
+)
 
 // The two names under which our binary is something else.
 const (
@@ -35,13 +42,16 @@ const (
 	KindPart       Kind = iota + 1 // a piece of a long message
 	KindLast                       // its last piece
 	KindSetup                      // a Plan; the first message to a new resident
-	KindHello                      // Hello; the first message of an owner
+	KindHello                      // Hello; the first message of a later owner
 	KindStart                      // Start
 	KindKill                       // the job's number: cancel it
 	KindShutdown                   // kill everything and exit
 	KindInput                      // Input
 	KindCloseInput                 // CloseInput
 	KindResize                     // Resize
+	KindFind                       // Find
+	KindKeep                       // from now on the resident outlives its owner, by the plan's grace
+	KindEnd                        // End; the only message beside Hello that a guest may send
 	KindListen                     // see AppendListen
 )
 
@@ -79,16 +89,36 @@ func parseHello(b []byte) (h Hello, err error) {
 	return h, r.err
 }
 
+// End ends a resident whose language its owner does not speak. It is refused like a Hello of its fence.
+type End struct{ Fence uint64 }
+
+// Append encodes the message.
+func (e End) Append(b []byte) []byte {
+	w := writer(append(b, byte(KindEnd)))
+	w.u64(e.Fence)
+	return w
+}
+
+func parseEnd(b []byte) (e End, err error) {
+	r := reader{b: b}
+	e.Fence = r.u64()
+	return e, r.err
+}
+
 // Welcome accepts an owner.
 type Welcome struct {
 	Version uint32
 	Notes   []string // what the plan asked for and this kernel has not
+	LastEnd int64    // when the last call ended, in Unix nanoseconds; 0 is none
 }
 
 func (m Welcome) append(b []byte) []byte {
 	w := writer(append(b, byte(KindWelcome)))
 	w.u32(m.Version)
 	w.list(m.Notes)
+	if m.Version > 2 {
+		w.i64(m.LastEnd)
+	}
 	return w
 }
 
@@ -96,6 +126,9 @@ func (m Welcome) append(b []byte) []byte {
 func ParseWelcome(b []byte) (m Welcome, err error) {
 	r := reader{b: b}
 	m.Version, m.Notes = r.u32(), r.list()
+	if m.Version > 2 {
+		m.LastEnd = r.i64()
+	}
 	return m, r.err
 }
 
@@ -113,11 +146,13 @@ type Start struct {
 	Open    bool
 	Rows    uint32 // of its terminal; 0 is a command without one
 	Cols    uint32
-	Arg0    string // shown to the program instead of Argv[0]; not sent when empty, which older residents need
+	Lease   string // whose fence it is; empty is the key
+	Fence   uint64 // lower than the highest one seen of that lease is refused
+	Arg0    string // what the program is told as its name; empty is Argv[0]
 }
 
-// Append encodes the message.
-func (s Start) Append(b []byte) []byte {
+// Append encodes the message for a resident of a version.
+func (s Start) Append(b []byte, version uint32) []byte {
 	w := writer(append(b, byte(KindStart)))
 	w.u32(s.Request)
 	w.text(s.Key)
@@ -130,25 +165,54 @@ func (s Start) Append(b []byte) []byte {
 	w.flag(s.Open)
 	w.u32(s.Rows)
 	w.u32(s.Cols)
-	if s.Arg0 != "" {
+	if version > 2 {
+		w.text(s.Lease)
+		w.u64(s.Fence)
 		w.text(s.Arg0)
 	}
 	return w
 }
 
-func parseStart(b []byte) (s Start, err error) {
+func parseStart(b []byte, version uint32) (s Start, err error) {
 	r := reader{b: b}
 	s.Request, s.Key, s.Index, s.Dir = r.u32(), r.text(), r.u32(), r.text()
 	s.Timeout = time.Duration(r.i64())
 	s.Argv, s.Env, s.Stdin, s.Open = r.list(), r.list(), r.flag(), r.flag()
 	s.Rows, s.Cols = r.u32(), r.u32()
-	if len(r.b) > 0 {
-		s.Arg0 = r.text()
+	if version > 2 {
+		s.Lease, s.Fence, s.Arg0 = r.text(), r.u64(), r.text()
 	}
 	return s, r.err
 }
 
-// State is what a Start found.
+// Find asks what became of a command. Its fence is raised as by Start, so that after a "never" no earlier owner of the
+// lease can start it. It is answered by Started.
+type Find struct {
+	Request uint32
+	Key     string
+	Index   uint32
+	Lease   string
+	Fence   uint64
+}
+
+// Append encodes the message.
+func (f Find) Append(b []byte) []byte {
+	w := writer(append(b, byte(KindFind)))
+	w.u32(f.Request)
+	w.text(f.Key)
+	w.u32(f.Index)
+	w.text(f.Lease)
+	w.u64(f.Fence)
+	return w
+}
+
+func parseFind(b []byte) (f Find, err error) {
+	r := reader{b: b}
+	f.Request, f.Key, f.Index, f.Lease, f.Fence = r.u32(), r.text(), r.u32(), r.text(), r.u64()
+	return f, r.err
+}
+
+// State is what a Start or a Find found.
 type State uint8
 
 // The states.
@@ -157,9 +221,11 @@ const (
 	StateRunning                  // the key was started before and runs; Job is its number
 	StatePast                     // the key was started before; its folder tells how it ended, if it did
 	StateFailed                   // nothing was started, and the key is free again; Error says why
+	StateNever                    // the key was never started
+	StateStale                    // the fence is lower than one that was seen before: nothing was done
 )
 
-// Started answers a Start.
+// Started answers a Start or a Find.
 type Started struct {
 	Request uint32
 	Job     uint32
@@ -230,7 +296,7 @@ func ParseGrew(b []byte) (job uint32, order int64, err error) {
 	return job, order, r.err
 }
 
-func appendEnded(b []byte, job uint32, e Exit, silent bool) []byte {
+func appendEnded(b []byte, job uint32, e Exit, silent bool, version uint32) []byte {
 	w := writer(append(b, byte(KindEnded)))
 	w.u32(job)
 	w.int(e.Code)
@@ -247,6 +313,9 @@ func appendEnded(b []byte, job uint32, e Exit, silent bool) []byte {
 	w.i64(e.Order)
 	w.text(e.Error)
 	w.flag(silent)
+	if version > 2 {
+		w.text(e.Limit)
+	}
 	return w
 }
 
@@ -263,14 +332,17 @@ func ParseSilent(b []byte) (job uint32, err error) {
 	return job, r.err
 }
 
-// ParseEnded decodes the message.
-func ParseEnded(b []byte) (job uint32, e Exit, silent bool, err error) {
+// ParseEnded decodes the message of a resident of a version.
+func ParseEnded(b []byte, version uint32) (job uint32, e Exit, silent bool, err error) {
 	r := reader{b: b}
 	job = r.u32()
 	e.Code, e.Signal, e.TimedOut, e.Cancelled, e.OutOfMemory = r.int(), r.text(), r.flag(), r.flag(), r.flag()
 	e.Started, e.Ended, e.Stdout, e.Stderr = r.i64(), r.i64(), r.i64(), r.i64()
 	e.StdoutLost, e.StderrLost, e.Order, e.Error = r.i64(), r.i64(), r.i64(), r.text()
 	silent = r.flag()
+	if version > 2 {
+		e.Limit = r.text()
+	}
 	return job, e, silent, r.err
 }
 

@@ -20,7 +20,7 @@ func TestInputMessagesTravel(t *testing.T) {
 	}
 	start := Start{Request: 1, Key: "k", Index: 2, Dir: "/d", Timeout: time.Second, Argv: []string{"a"}, Env: []string{"B=c"}, Open: true, Rows: 24, Cols: 80}
 	for _, start.Arg0 = range []string{"", "-a"} {
-		if got, err := parseStart(start.Append(nil)[1:]); err != nil || !reflect.DeepEqual(got, start) {
+		if got, err := parseStart(start.Append(nil, Version)[1:], Version); err != nil || !reflect.DeepEqual(got, start) {
 			t.Errorf("got %+v, %v", got, err)
 		}
 	}
@@ -33,7 +33,7 @@ func FuzzInputMessages(f *testing.F) {
 	f.Add(Resize{1, 2, 24, 80}.Append(nil)[1:])
 	f.Add(Took{1, 2, RefusedTTY}.append(nil)[1:])
 	f.Add(appendRoom(nil, 9)[1:])
-	f.Add(Start{Key: "k", Argv: []string{"a"}, Rows: 1, Cols: 2}.Append(nil)[1:])
+	f.Add(Start{Key: "k", Argv: []string{"a"}, Rows: 1, Cols: 2}.Append(nil, Version)[1:])
 	f.Fuzz(func(t *testing.T, b []byte) {
 		again := func(name string, err error, text []byte) {
 			if err == nil && !bytes.HasPrefix(b, text[1:]) {
@@ -53,6 +53,6 @@ func FuzzInputMessages(f *testing.F) {
 		again("took", err, took.append(nil))
 		room, err := ParseRoom(b)
 		again("room", err, appendRoom(nil, room))
-		parseStart(b) // a flag may be any byte but zero
+		parseStart(b, Version) // a flag may be any byte but zero
 	})
 }

@@ -18,14 +18,27 @@ type Dialect struct {
 	KeepRoles           bool   // knows the role "developer" and takes several system messages
 }
 
-// Body translates a request to the bytes to send. What the dialect cannot express is refused, naming it; only
-// reasoning items and the wish for reasoning summaries are left out, as Chat Completions has no place for them.
+// Body translates a request to the bytes to send.
 func (d Dialect) Body(r llm.Request) ([]byte, error) {
+	req, err := d.translate(r)
+	if err != nil {
+		return nil, err
+	}
+	body, err := openai.Marshal(req)
+	if err != nil {
+		return nil, fault.Wrap(fault.Invalid, err, "the request cannot be written as JSON")
+	}
+	return body, nil
+}
+
+// translate translates a request. What the dialect cannot express is refused, naming it; only reasoning items and the
+// wish for reasoning summaries are left out, as Chat Completions has no place for them.
+func (d Dialect) translate(r llm.Request) (*openai.ChatRequest, error) {
 	messages, err := d.messages(r.Instructions, r.Items)
 	if err != nil {
 		return nil, err
 	}
-	req := openai.ChatRequest{Model: r.Model, Messages: messages, Stream: !r.Whole,
+	req := &openai.ChatRequest{Model: r.Model, Messages: messages, Stream: !r.Whole,
 		Temperature: r.Temperature, TopP: r.TopP, User: r.User}
 	if req.Stream {
 		req.StreamOptions = &openai.ChatStreamOptions{IncludeUsage: true} // an answer in one piece always has it
@@ -35,10 +48,10 @@ func (d Dialect) Body(r llm.Request) ([]byte, error) {
 	} else {
 		req.MaxTokens = r.MaxOutputTokens
 	}
-	if err := d.tools(&req, r); err != nil {
+	if err := d.tools(req, r); err != nil {
 		return nil, err
 	}
-	if err := d.text(&req, r.Text); err != nil {
+	if err := d.text(req, r.Text); err != nil {
 		return nil, err
 	}
 	if present(r.Reasoning) {
@@ -50,11 +63,7 @@ func (d Dialect) Body(r llm.Request) ([]byte, error) {
 		}
 		req.ReasoningEffort = reasoning.Effort
 	}
-	body, err := openai.Marshal(req)
-	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, err, "the request cannot be written as JSON")
-	}
-	return body, nil
+	return req, nil
 }
 
 // present says whether a raw field holds something.

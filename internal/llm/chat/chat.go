@@ -95,7 +95,7 @@ func vendor(base string) bool {
 
 // Check translates the request and throws the result away.
 func (p *Provider) Check(r llm.Request) error {
-	_, err := p.dialect.Body(r)
+	_, err := p.dialect.translate(r)
 	return err
 }
 

@@ -36,9 +36,15 @@ var doneMark = []byte("[DONE]")
 
 // data takes the data of one frame. An error ends the answer.
 func (d *decoder) data(name string, data []byte) error {
-	if content, ok := fastContent(data, &d.scratch); ok {
+	if c, ok := fastChunk(data, &d.scratch); ok && name != "error" {
 		d.chunks++
-		d.held = append(d.held, content...)
+		d.held = append(d.held, c.content...)
+		if c.counted {
+			d.usage = c.usage.Responses()
+		}
+		if c.finish != "" {
+			d.finish = c.finish
+		}
 		return nil
 	}
 	d.flush(false)

@@ -3,20 +3,29 @@ package chat
 import (
 	"strings"
 	"unicode/utf8"
+
+	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
 
-// fastContent reads the chunk that nine frames in ten are: one choice, index 0, whose delta holds text and nothing
-// else that matters. It returns the decoded text, which lies in data or in scratch (kept for the next call), and false for anything unusual,
-// which encoding/json then reads. It must never say true where encoding/json would read something else; a fuzz test
-// holds it to that.
-func fastContent(data []byte, scratch *[]byte) (content []byte, ok bool) {
+// plainChunk is what nearly every chunk, and nearly every whole answer, says: text, how it ended, how much it was.
+type plainChunk struct {
+	content []byte // lies in the data or in scratch
+	finish  string // "" when it has not ended
+	usage   openai.ChatUsage
+	counted bool // usage was there
+}
+
+// fastChunk reads a plain chunk: one choice at most, index 0, whose delta or message holds text and nothing else that
+// matters. It says false for anything unusual, which encoding/json then reads. It must never say true where
+// encoding/json would read something else; a fuzz test holds it to that. scratch is kept for the next call.
+func fastChunk(data []byte, scratch *[]byte) (c plainChunk, ok bool) {
 	s := scanner{data: data, scratch: (*scratch)[:0]}
 	ok = s.object(inChunk) && s.atEnd() && s.hasChoices
 	*scratch = s.scratch
 	if !ok {
-		return nil, false
+		return plainChunk{}, false
 	}
-	return s.content, true
+	return s.plainChunk, true
 }
 
 // scanner walks strict JSON. Each method steps over what it names, or says false, and then all is over.
@@ -25,10 +34,11 @@ type scanner struct {
 	pos     int
 	scratch []byte
 
-	content    []byte
+	plainChunk
 	hasChoices bool
 	hasContent bool
-	hasDelta   bool
+	hasDelta   bool // or a message
+	hasFinish  bool
 }
 
 func (s *scanner) space() {
@@ -78,6 +88,9 @@ const (
 	inChunk level = iota
 	inChoice
 	inDelta
+	inUsage
+	inPromptDetails
+	inCompletionDetails
 )
 
 // object walks an object of a level.
@@ -109,8 +122,10 @@ func (s *scanner) value(l level, key []byte) bool {
 		return s.chunkKey(key)
 	case inChoice:
 		return s.choiceKey(key)
-	default:
+	case inDelta:
 		return s.deltaKey(key)
+	default:
+		return s.usageKey(l, key)
 	}
 }
 
@@ -118,12 +133,24 @@ func (s *scanner) chunkKey(key []byte) bool {
 	switch string(key) {
 	case "choices":
 		// A second "choices" would replace the first.
-		if s.hasChoices || !s.byte('[') || !s.object(inChoice) || !s.byte(']') {
+		if s.hasChoices || !s.byte('[') {
 			return false
 		}
 		s.hasChoices = true
-		return s.hasDelta
-	case "usage", "error":
+		if s.byte(']') {
+			return true // the chunk that brings usage
+		}
+		return s.object(inChoice) && s.byte(']') && s.hasDelta
+	case "usage":
+		if s.word("null") {
+			return !s.counted
+		}
+		if s.counted {
+			return false
+		}
+		s.counted = true
+		return s.object(inUsage)
+	case "error":
 		return s.word("null")
 	case "id", "object", "created", "model", "system_fingerprint", "service_tier", "obfuscation", "provider":
 		return s.scalar() // nobody reads them
@@ -135,16 +162,90 @@ func (s *scanner) choiceKey(key []byte) bool {
 	switch string(key) {
 	case "index":
 		return s.word("0")
-	case "delta":
-		if s.hasDelta {
+	case "delta", "message":
+		if s.word("null") {
+			return true
+		}
+		if s.hasDelta { // of the two the message counts, of one given twice a mixture
 			return false
 		}
 		s.hasDelta = true
 		return s.object(inDelta)
-	case "finish_reason", "logprobs", "native_finish_reason", "stop_reason", "error", "message":
+	case "finish_reason":
+		if s.word("null") {
+			return true
+		}
+		reason, ok := s.plain()
+		if !ok || s.hasFinish {
+			return false
+		}
+		s.hasFinish = true
+		s.finish = finishReason(reason)
+		return true
+	case "logprobs", "native_finish_reason", "stop_reason", "error":
 		return s.word("null")
 	}
 	return false
+}
+
+// finishReason makes a string without an allocation for those that every server sends.
+func finishReason(b []byte) string {
+	switch string(b) {
+	case "stop":
+		return "stop"
+	case "length":
+		return "length"
+	}
+	return string(b)
+}
+
+// usageKey reads a count. Keys that differ from a known one in case only would count for encoding/json, so that only
+// known ones pass.
+func (s *scanner) usageKey(l level, key []byte) bool {
+	switch string(key) {
+	case "prompt_tokens":
+		return l == inUsage && s.count(&s.usage.PromptTokens)
+	case "completion_tokens":
+		return l == inUsage && s.count(&s.usage.CompletionTokens)
+	case "total_tokens":
+		return l == inUsage && s.count(&s.usage.TotalTokens)
+	case "prompt_cache_hit_tokens":
+		return l == inUsage && s.count(&s.usage.PromptCacheHit)
+	case "prompt_tokens_details":
+		return l == inUsage && (s.word("null") || s.object(inPromptDetails))
+	case "completion_tokens_details":
+		return l == inUsage && (s.word("null") || s.object(inCompletionDetails))
+	case "cached_tokens":
+		return l == inPromptDetails && s.count(&s.usage.PromptDetails.CachedTokens)
+	case "reasoning_tokens":
+		return l == inCompletionDetails && s.count(&s.usage.CompletionDetails.ReasoningTokens)
+	case "audio_tokens", "text_tokens", "image_tokens", "accepted_prediction_tokens", "rejected_prediction_tokens":
+		var ignored int64
+		return l != inUsage && s.count(&ignored)
+	case "prompt_cache_miss_tokens":
+		var ignored int64
+		return l == inUsage && s.count(&ignored)
+	}
+	return false
+}
+
+// count reads a whole number of up to 15 digits, or null, which changes nothing.
+func (s *scanner) count(n *int64) bool {
+	if s.word("null") {
+		return true
+	}
+	start, v := s.pos, int64(0)
+	for ; s.pos < len(s.data) && s.data[s.pos] >= '0' && s.data[s.pos] <= '9'; s.pos++ {
+		v = 10*v + int64(s.data[s.pos]-'0')
+		if s.pos-start == 15 {
+			return false
+		}
+	}
+	if s.pos == start || s.data[start] == '0' && s.pos-start > 1 {
+		return false
+	}
+	*n = v
+	return true // a fraction or an exponent behind it is no comma and no brace
 }
 
 func (s *scanner) deltaKey(key []byte) bool {
@@ -158,8 +259,10 @@ func (s *scanner) deltaKey(key []byte) bool {
 	case "role":
 		_, ok := s.plain()
 		return ok
-	case "refusal", "reasoning", "reasoning_content", "tool_calls":
+	case "refusal", "reasoning", "reasoning_content", "tool_calls", "function_call", "audio":
 		return s.word("null")
+	case "annotations":
+		return s.word("null") || s.byte('[') && s.byte(']')
 	}
 	return false
 }

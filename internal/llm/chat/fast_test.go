@@ -27,8 +27,20 @@ var fastCases = []struct {
 	{"invalid utf-8", "{\"choices\":[{\"delta\":{\"content\":\"a\xffb\"}}]}", false},
 	{"control character", "{\"choices\":[{\"delta\":{\"content\":\"a\nb\"}}]}", false},
 	{"unknown escape", `{"choices":[{"delta":{"content":"a\xb"}}]}`, false},
-	{"finish", `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, false},
-	{"usage", `{"choices":[{"index":0,"delta":{"content":"a"}}],"usage":{"prompt_tokens":1}}`, false},
+	{"finish", `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, true},
+	{"finish twice", `{"choices":[{"index":0,"delta":{},"finish_reason":"stop","finish_reason":"length"}]}`, false},
+	{"usage", `{"choices":[{"index":0,"delta":{"content":"a"}}],"usage":{"prompt_tokens":1}}`, true},
+	{"usage of OpenAI", `{"choices":[],"usage":{"prompt_tokens":12,"completion_tokens":0,"total_tokens":12,"prompt_tokens_details":{"cached_tokens":3,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":5,"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":null}}}`, true},
+	{"usage twice", `{"choices":[],"usage":{"prompt_tokens":1},"usage":{"total_tokens":1}}`, false},
+	{"usage then none", `{"choices":[],"usage":{"prompt_tokens":1},"usage":null}`, false},
+	{"usage in another case", `{"choices":[],"usage":{"Prompt_tokens":1}}`, false},
+	{"usage with a fraction", `{"choices":[],"usage":{"prompt_tokens":1.5}}`, false},
+	{"usage with a leading zero", `{"choices":[],"usage":{"prompt_tokens":01}}`, false},
+	{"usage beyond a number", `{"choices":[],"usage":{"prompt_tokens":9999999999999999999999}}`, false},
+	{"usage of details only", `{"choices":[],"usage":{"cached_tokens":1}}`, false},
+	{"whole answer", `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"a\nb","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}`, true},
+	{"message and delta", `{"choices":[{"delta":{"content":"a"},"message":{"content":"b"}}]}`, false},
+	{"message null", `{"choices":[{"delta":{"content":"a"},"message":null}]}`, true},
 	{"error", `{"choices":[{"index":0,"delta":{"content":"a"}}],"error":{"message":"x"}}`, false},
 	{"error null", `{"choices":[{"index":0,"delta":{"content":"a"}}],"error":null}`, true},
 	{"tool calls", `{"choices":[{"index":0,"delta":{"content":"a","tool_calls":[]}}]}`, false},
@@ -37,7 +49,8 @@ var fastCases = []struct {
 	{"other choice", `{"choices":[{"index":1,"delta":{"content":"a"}}]}`, false},
 	{"index 00", `{"choices":[{"index":00,"delta":{"content":"a"}}]}`, false},
 	{"two choices", `{"choices":[{"index":0,"delta":{"content":"a"}},{"index":0,"delta":{"content":"b"}}]}`, false},
-	{"no choices", `{"choices":[]}`, false},
+	{"no choices", `{"choices":[]}`, true},
+	{"no choices at all", `{"id":"x"}`, false},
 	{"choices twice", `{"choices":[{"delta":{"content":"a"}}],"choices":[{"delta":{"content":"b"}}]}`, false},
 	{"delta twice", `{"choices":[{"delta":{"content":"a"},"delta":{}}]}`, false},
 	{"content twice", `{"choices":[{"delta":{"content":"a","content":"b"}}]}`, false},
@@ -53,11 +66,11 @@ var fastCases = []struct {
 	{"empty", ``, false},
 }
 
-func TestFastContent(t *testing.T) {
+func TestFastChunk(t *testing.T) {
 	for _, tt := range fastCases {
 		t.Run(tt.name, func(t *testing.T) {
 			var scratch []byte
-			if _, ok := fastContent([]byte(tt.data), &scratch); ok != tt.fast {
+			if _, ok := fastChunk([]byte(tt.data), &scratch); ok != tt.fast {
 				t.Errorf("fast = %v, want %v", ok, tt.fast)
 			}
 			agree(t, []byte(tt.data))
@@ -69,28 +82,35 @@ func TestFastContent(t *testing.T) {
 func agree(t *testing.T, data []byte) {
 	t.Helper()
 	scratch := make([]byte, 3)
-	content, ok := fastContent(data, &scratch)
+	fast, ok := fastChunk(data, &scratch)
 	if !ok {
 		return
 	}
 	var chunk openai.ChatChunk
 	if err := json.Unmarshal(data, &chunk); err != nil {
-		t.Fatalf("fast read %q, encoding/json says %v\n%s", content, err, data)
+		t.Fatalf("fast read %+v, encoding/json says %v\n%s", fast, err, data)
 	}
-	if len(chunk.Choices) != 1 || chunk.Usage != nil || present(chunk.Error) {
-		t.Fatalf("fast read what is more than a text delta: %s", data)
+	var c openai.ChatChoice
+	if len(chunk.Choices) == 1 {
+		c = chunk.Choices[0]
 	}
-	c := chunk.Choices[0]
-	if c.Index != 0 || c.FinishReason != "" || c.Message != nil || present(c.Error) || c.Delta.ToolCalls != nil ||
-		c.Delta.Refusal+c.Delta.Reasoning+c.Delta.ReasoningContent != "" {
-		t.Fatalf("fast read what is more than a text delta: %s", data)
+	d := &c.Delta
+	if c.Message != nil {
+		d = c.Message
 	}
-	if got := c.Delta.Content.String(); got != string(content) {
-		t.Fatalf("fast read %q, encoding/json %q\n%s", content, got, data)
+	if len(chunk.Choices) > 1 || present(chunk.Error) || c.Index != 0 || present(c.Error) || d.ToolCalls != nil ||
+		d.Refusal+d.Reasoning+d.ReasoningContent != "" {
+		t.Fatalf("fast read what is more than text, end and usage: %s", data)
+	}
+	if got := d.Content.String(); got != string(fast.content) || c.FinishReason != fast.finish {
+		t.Fatalf("fast read %q %q, encoding/json %q %q\n%s", fast.content, fast.finish, got, c.FinishReason, data)
+	}
+	if fast.counted != (chunk.Usage != nil) || fast.counted && fast.usage != *chunk.Usage {
+		t.Fatalf("fast read usage %+v, encoding/json %+v\n%s", fast.usage, chunk.Usage, data)
 	}
 }
 
-func FuzzFastContent(f *testing.F) {
+func FuzzFastChunk(f *testing.F) {
 	for _, tt := range fastCases {
 		f.Add([]byte(tt.data))
 	}
@@ -116,13 +136,13 @@ func FuzzChunk(f *testing.F) {
 	})
 }
 
-func BenchmarkFastContent(b *testing.B) {
+func BenchmarkFastChunk(b *testing.B) {
 	data := []byte(commonChunk)
 	var scratch []byte
 	b.ReportAllocs()
 	b.SetBytes(int64(len(data)))
 	for b.Loop() {
-		fastContent(data, &scratch)
+		fastChunk(data, &scratch)
 	}
 }
 

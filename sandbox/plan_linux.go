@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/sandbox/resident"
@@ -171,7 +172,10 @@ func (l *layout) hides(path string) bool {
 func (l *layout) uncover(path string) {
 	for i := 1; i < len(path); i++ {
 		if path[i] == '/' && !l.id.mayEnter(path[:i]) {
-			l.add(resident.Mount{Step: resident.StepTmpfs, Target: path[:i], Data: "mode=755,size=64k"})
+			cover := resident.Mount{Step: resident.StepTmpfs, Target: path[:i], Data: "mode=755,size=64k"}
+			if !slices.Contains(l.Mounts, cover) { // a second one would hide the folder that the first made a way to
+				l.add(cover)
+			}
 			return
 		}
 	}

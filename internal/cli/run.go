@@ -2,12 +2,10 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/hardshell-dev/hardshell/fault"
@@ -17,21 +15,24 @@ import (
 )
 
 type runCommand struct {
-	Sandbox string        `enum:"read-only,workspace-write,danger-full-access" default:"workspace-write" placeholder:"MODE" help:"What the command may write: read-only, workspace-write (this folder and a private /tmp), danger-full-access (no restriction at all). Default: workspace-write."`
-	Network string        `enum:",off,full" default:"" placeholder:"off|full" help:"What it may reach: off (nothing but its own loopback) or full. Default: off; full with danger-full-access, which confines nothing."`
-	Timeout time.Duration `placeholder:"DURATION" help:"End the command after this long, with exit code 124 (30s, 5m; default: never)."`
-	Cwd     string        `placeholder:"DIR" help:"Run in this folder, which is the workspace (default: the current one)."`
-	JSON    bool          `help:"Write the receipt as a JSON line."`
-	Command []string      `arg:"" passthrough:"" name:"command" help:"The command, after --."`
+	Sandbox  string        `enum:"read-only,workspace-write,danger-full-access" default:"workspace-write" placeholder:"MODE" help:"What the command may write: read-only, workspace-write (this folder and a private /tmp), danger-full-access (no restriction at all). Default: workspace-write."`
+	Network  string        `enum:",off,full" default:"" placeholder:"off|full" help:"What it may reach: off (nothing but its own loopback) or full. Default: off; full with danger-full-access, which confines nothing."`
+	Timeout  time.Duration `placeholder:"DURATION" help:"End the command after this long, with exit code 124 (30s, 5m; default: never)."`
+	TTY      bool          `name:"tty" help:"Run in a terminal, for programs that want one. Keys go to the command, Ctrl-C too."`
+	JSON     bool          `help:"Write the receipt as a JSON line."`
+	Cwd      string        `placeholder:"DIR" help:"Run in this folder, which is the workspace (default: the current one)."`
+	Writable []string      `placeholder:"DIR" sep:"none" help:"A further folder that may be written, with workspace-write. May be given more than once."`
+	Command  []string      `arg:"" passthrough:"" name:"command" help:"The command, after --."`
 }
 
 func (runCommand) Help() string {
-	return `Streams pass through live; the receipt is the last line of stderr. The exit code is the command's, 124 when its
-time ran out, 128+n when signal n ended it, and 125 when the sandbox could not run it.
+	return `Streams pass through live, stdin too; the receipt is the last line of stderr. The exit code is the command's, 124 when
+its time ran out, 128+n when signal n ended it, and 125 when the sandbox could not run it.
 
 Example:
 
   hardshell run --timeout 5m -- npm test
+  hardshell run --tty --writable ~/.cache -- bash
 `
 }
 
@@ -57,6 +58,9 @@ func (c runCommand) Run(ctx context.Context, p *program) error {
 		return usageError{fault.New(fault.Invalid, "danger-full-access confines nothing, so it cannot take the network away").
 			WithTry("--sandbox workspace-write")}
 	}
+	if len(c.Writable) > 0 && c.Sandbox == sandbox.ReadOnly.String() {
+		return usageError{fault.New(fault.Invalid, "read-only has no writable folders").WithTry("--sandbox workspace-write")}
+	}
 	receipt, err := c.run(ctx, p, argv)
 	if err != nil {
 		p.tell(err)
@@ -78,9 +82,15 @@ func (c runCommand) run(ctx context.Context, p *program, argv []string) (receipt
 	if c.Network == sandbox.NetworkFull.String() {
 		network = sandbox.NetworkFull
 	}
-	cwd, err := workspace(c.Cwd)
+	cwd, err := folder("--cwd", c.Cwd)
 	if err != nil {
 		return receipt{}, err
+	}
+	policy := sandbox.Policy{Mode: mode, Network: network}
+	if mode == sandbox.WorkspaceWrite { // elsewhere everything can be written anyway
+		if policy.WritableRoots, err = folders("--writable", c.Writable); err != nil {
+			return receipt{}, err
+		}
 	}
 	var undo cleanup.Stack
 	defer undo.Run()
@@ -90,30 +100,52 @@ func (c runCommand) run(ctx context.Context, p *program, argv []string) (receipt
 	}
 	undo.Add(func() { os.RemoveAll(dir) })
 	start := time.Now()
-	box, err := sandbox.Open(ctx, sandbox.Spec{Dir: dir, Cwd: cwd, Policy: sandbox.Policy{Mode: mode, Network: network}})
+	box, err := sandbox.Open(ctx, sandbox.Spec{Dir: dir, Cwd: cwd, Policy: policy})
 	if err != nil {
 		return receipt{}, err
 	}
 	undo.Add(func() { box.Close() })
 	opened := time.Since(start)
-	job, err := box.Start(ctx, process.Command{Key: "run", Argv: argv, Env: p.environ, Dir: cwd, Stdin: p.In, Timeout: c.Timeout})
+	command := process.Command{Key: "run", Argv: argv, Env: p.environ, Dir: cwd, Stdin: p.In, Timeout: c.Timeout}
+	exit, err := c.stream(ctx, p, box, command)
 	if err != nil {
 		return receipt{}, err
 	}
-	exit, err := p.follow(ctx, job)
-	if err != nil {
-		return receipt{}, err
-	}
-	report := box.Report()
-	r := receipt{ExitCode: exit.Code, Signal: exit.Signal, TimedOut: exit.TimedOut, OutOfMemory: exit.OutOfMemory, Error: exit.Error,
-		DurationMS: exit.Ended.Sub(exit.Started).Milliseconds(), OpenMS: float64(opened.Microseconds()) / 1000, Sandbox: c.Sandbox,
-		Network: c.Network, Rung: string(report.Got), Asked: string(report.Asked), Missing: report.Missing,
-		StdoutBytes: exit.Stdout, StderrBytes: exit.Stderr, duration: exit.Ended.Sub(exit.Started)}
+	r := c.account(exit, box.Report(), opened)
 	var signal Signal
 	if exit.Cancelled && errors.As(context.Cause(ctx), &signal) {
 		r.ExitCode, r.Cancelled = 128+int(signal.Number), true
 	}
 	return r, nil
+}
+
+// stream starts the command and passes its streams through until it has ended, with --tty by way of a terminal.
+func (c runCommand) stream(ctx context.Context, p *program, box *sandbox.Box, command process.Command) (process.Exit, error) {
+	if !c.TTY {
+		keepRunning()
+		job, err := box.Start(ctx, command)
+		if err != nil {
+			return process.Exit{}, err
+		}
+		return p.follow(ctx, job)
+	}
+	own := openTTY(p.Streams)
+	size := own.size()
+	command.TTY, command.Stdin = &size, own.keys(p.In)
+	back, err := own.raw()
+	if err != nil {
+		return process.Exit{}, fmt.Errorf("prepare the terminal: %w", err)
+	}
+	defer back()
+	defer beforeExit(ctx, back)()
+	job, err := box.Start(ctx, command)
+	if err != nil {
+		return process.Exit{}, err
+	}
+	following, stop := context.WithCancel(ctx)
+	defer stop()
+	go own.follow(following, job)
+	return p.follow(ctx, job)
 }
 
 // follow passes a job's streams through until it ends. When the context ends first, the job is killed and what it
@@ -143,8 +175,8 @@ func (p *program) follow(ctx context.Context, job *process.Job) (process.Exit, e
 	return exit, errors.Join(err, broken)
 }
 
-// workspace returns the folder a local box stands in, with links resolved: the kernel's rules go by the real path.
-func workspace(dir string) (string, error) {
+// folder returns the folder that a flag names, with links resolved: the kernel's rules go by the real path.
+func folder(flag, dir string) (string, error) {
 	if dir == "" {
 		dir = "."
 	}
@@ -154,60 +186,24 @@ func workspace(dir string) (string, error) {
 	}
 	real, err := filepath.EvalSymlinks(abs)
 	if err != nil {
-		return "", fault.Wrap(fault.Invalid, err, "the folder cannot be used").WithTry("--cwd DIR, with a folder that exists")
+		return "", fault.Wrap(fault.Invalid, err, "the folder cannot be used").WithTry("%s DIR, with a folder that exists", flag)
 	}
 	info, err := os.Stat(real)
 	if err != nil || !info.IsDir() {
-		return "", fault.New(fault.Invalid, "%s is not a folder", dir).WithTry("--cwd DIR, with a folder that exists")
+		return "", fault.New(fault.Invalid, "%s is not a folder", dir).WithTry("%s DIR, with a folder that exists", flag)
 	}
 	return real, nil
 }
 
-// receipt is the account of one command that ran on this machine.
-type receipt struct {
-	ExitCode    int      `json:"exit_code"`
-	Signal      string   `json:"signal,omitempty"`
-	TimedOut    bool     `json:"timed_out,omitempty"`
-	Cancelled   bool     `json:"cancelled,omitempty"`
-	OutOfMemory bool     `json:"out_of_memory,omitempty"`
-	Error       string   `json:"error,omitempty"`
-	DurationMS  int64    `json:"duration_ms"`
-	OpenMS      float64  `json:"open_ms"`
-	Sandbox     string   `json:"sandbox"`
-	Network     string   `json:"network"`
-	Asked       string   `json:"asked"`
-	Rung        string   `json:"rung"`
-	Missing     []string `json:"missing,omitempty"`
-	StdoutBytes int64    `json:"stdout_bytes"`
-	StderrBytes int64    `json:"stderr_bytes"`
-	duration    time.Duration
-}
-
-// write says the receipt on stderr.
-func (r receipt) write(p *program, asJSON bool) {
-	if asJSON {
-		raw, err := json.Marshal(r)
+// folders are those that a flag names which may be given more than once.
+func folders(flag string, names []string) ([]string, error) {
+	var out []string
+	for _, name := range names {
+		real, err := folder(flag, name)
 		if err != nil {
-			p.tell(fmt.Errorf("write the receipt: %w", err))
-			return
+			return nil, err
 		}
-		fmt.Fprintf(p.Err, "%s\n", raw)
-		return
+		out = append(out, real)
 	}
-	how := fmt.Sprintf("exit %d", r.ExitCode)
-	switch {
-	case r.TimedOut:
-		how += " (time ran out)"
-	case r.OutOfMemory:
-		how += " (out of memory)"
-	case r.Signal != "":
-		how += " (" + r.Signal + ")"
-	case r.Error != "":
-		how += " (" + r.Error + ")"
-	}
-	parts := []string{how, duration(r.duration), r.Rung, "network " + r.Network, bytesText(r.StdoutBytes + r.StderrBytes)}
-	if len(r.Missing) > 0 {
-		parts = append(parts, "missing "+strings.Join(r.Missing, ", "))
-	}
-	fmt.Fprintf(p.Err, "hardshell: %s\n", strings.Join(parts, " · "))
+	return out, nil
 }

@@ -86,62 +86,6 @@ func (id identity) mayEnter(path string) bool {
 	return st.Mode&0o001 != 0
 }
 
-// masked are host paths that a local box does not see, with the reason. A name below ~ is masked in every home.
-var masked = []struct{ path, why string }{
-	{"/run", "sockets of the host's services"},
-	{"/var/run", "the same, where it is no link"},
-	{"/etc/shadow", "password hashes"},
-	{"/etc/gshadow", "password hashes"},
-	{"/etc/shadow-", "password hashes"},
-	{"/etc/gshadow-", "password hashes"},
-	{"/etc/sudoers", "who may become whom"},
-	{"/etc/sudoers.d", "who may become whom"},
-	{"/etc/ssl/private", "private keys"},
-	{"/etc/pki/tls/private", "private keys"},
-	{"/etc/ssh", "host keys"},
-	{"/etc/docker", "engine keys"},
-	{"/etc/kubernetes", "cluster keys"},
-	{"/etc/krb5.keytab", "the host's key"},
-	{"/var/lib/docker", "other containers' files"},
-	{"/var/lib/containerd", "other containers' files"},
-	{"/var/lib/kubelet", "cluster keys"},
-	{"/var/lib/sss", "cached credentials"},
-	{"/sys/fs/cgroup", "the host's process groups"},
-	{"/sys/kernel/debug", "kernel internals"},
-	{"/sys/kernel/tracing", "kernel internals"},
-	{"/sys/kernel/security", "the security modules' controls"},
-	{"~/.ssh", "keys"},
-	{"~/.gnupg", "keys"},
-	{"~/.aws", "cloud credentials"},
-	{"~/.azure", "cloud credentials"},
-	{"~/.config/gcloud", "cloud credentials"},
-	{"~/.kube", "cluster credentials"},
-	{"~/.docker", "registry credentials"},
-	{"~/.config/containers", "registry credentials"},
-	{"~/.config/gh", "forge credentials"},
-	{"~/.config/hub", "forge credentials"},
-	{"~/.config/glab-cli", "forge credentials"},
-	{"~/.netrc", "passwords"},
-	{"~/.git-credentials", "passwords"},
-	{"~/.config/git/credentials", "passwords"},
-	{"~/.pgpass", "passwords"},
-	{"~/.my.cnf", "passwords"},
-	{"~/.npmrc", "registry tokens"},
-	{"~/.pypirc", "registry tokens"},
-	{"~/.cargo/credentials", "registry tokens"},
-	{"~/.cargo/credentials.toml", "registry tokens"},
-	{"~/.gem/credentials", "registry tokens"},
-	{"~/.vault-token", "tokens"},
-	{"~/.terraform.d/credentials.tfrc.json", "tokens"},
-	{"~/.password-store", "passwords"},
-	{"~/.local/share/keyrings", "passwords"},
-	{"~/.mozilla", "cookies and passwords"},
-	{"~/.config/google-chrome", "cookies and passwords"},
-	{"~/.config/chromium", "cookies and passwords"},
-	{"~/.bash_history", "what was typed, passwords among it"},
-	{"~/.zsh_history", "what was typed, passwords among it"},
-}
-
 // maskedPaths resolves the list on this host, links followed, and adds the sockets that have a path.
 func maskedPaths(id identity) []string {
 	seen := map[string]bool{}
@@ -154,14 +98,14 @@ func maskedPaths(id identity) []string {
 		}
 	}
 	homes := homeFolders()
-	for _, m := range masked {
-		if rest, ok := strings.CutPrefix(m.path, "~"); ok {
+	for _, m := range masks {
+		if rest, ok := strings.CutPrefix(m.Path, "~"); ok {
 			for _, h := range homes {
 				add(h + rest)
 			}
 			continue
 		}
-		add(m.path)
+		add(m.Path)
 	}
 	for _, p := range socketPaths() {
 		if !strings.HasPrefix(p, "/run/") && !strings.HasPrefix(p, "/tmp/") && !strings.HasPrefix(p, "/var/tmp/") {

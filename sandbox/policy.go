@@ -60,6 +60,25 @@ type Policy struct {
 	Mode          Mode
 	WritableRoots []string // host folders, beside the workspace; WorkspaceWrite only
 	Network       Network
+	// Least is the weakest rung that is accepted; "" is RungJail. RungRestricted is for a person's own machine: local
+	// boxes use it where no jail can be made, and say so. Hosted boxes refuse everything below a jail.
+	Least Rung
+
+	// The rest is for local boxes. A leading ~ stands for every home.
+	SharedTmp bool     // the host's /tmp and /var/tmp, which WorkspaceWrite may then write, instead of private ones
+	Hidden    []string // host paths that are not seen, beside Masks
+	Shown     []string // paths of Masks, or folders that hold some, that are seen all the same
+}
+
+// confines says whether the mode restricts anything.
+func (p Policy) confines() bool { return p.Mode == ReadOnly || p.Mode == WorkspaceWrite }
+
+// network is what the policy really lets a command reach.
+func (p Policy) network() Network {
+	if p.Mode == DangerFullAccess {
+		return NetworkFull
+	}
+	return p.Network
 }
 
 // Limits bound a box as a whole; 0 asks for none.

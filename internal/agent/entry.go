@@ -49,11 +49,15 @@ func entryOf(r container.Result) openai.ShellOutput {
 	e := openai.ShellOutput{Stdout: r.Stdout.Text, Stderr: r.Stderr.Text, Outcome: openai.Exit(r.ExitCode),
 		Receipt: &openai.Receipt{DurationMS: r.Duration.Milliseconds(), TimeoutMS: r.Timeout.Milliseconds(),
 			Rung: r.Isolation.Got, Missing: r.Isolation.Missing, StdoutBytes: r.Stdout.Bytes + r.StdoutLost,
-			StderrBytes: r.Stderr.Bytes + r.StderrLost, StdoutLost: r.StdoutLost, StderrLost: r.StderrLost, Signal: r.Signal}}
+			StderrBytes: r.Stderr.Bytes + r.StderrLost, StdoutLost: r.StdoutLost, StderrLost: r.StderrLost,
+			StdoutReplaced: r.Stdout.Replaced, StderrReplaced: r.Stderr.Replaced, Signal: r.Signal}}
 	if r.TimedOut {
 		e.Outcome = openai.Timeout()
 	}
 	switch {
+	case r.Breach != "": // the container's own guard stopped it
+		e.Receipt.Reason = r.Breach
+		e.Stderr = joinLines(e.Stderr, "shell: stopped: "+r.BreachText)
 	case r.Cancelled && !r.TimedOut:
 		e.Receipt.Reason = reasonCancelled
 	case r.OutOfMemory: // also at a time-out, of which the outcome tells

@@ -35,11 +35,17 @@ func TestTroubleIsTold(t *testing.T) {
 		{"a time-out after a kill for memory", container.Result{ExitCode: 124, TimedOut: true, OutOfMemory: true}, "memory_limit", "",
 			"Stopped at its time limit with all its processes. While it ran, a process of the container was killed because the memory " +
 				"limit was reached, so that the result may be incomplete.", "timeout"},
+		{"the limit on the disk", container.Result{ExitCode: 137, Cancelled: true, Breach: container.BreachDisk, BreachText: "Too much."}, "disk_limit",
+			"shell: stopped: Too much.", "Stopped: the container's limit on disk space was reached. Delete files that are not needed first.", "exit"},
 		{"cancelled", container.Result{ExitCode: 137, Cancelled: true, OutOfMemory: true}, "cancelled", "",
 			"Cancelled before it ended.", "exit"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			c.result.Stdout.Replaced, c.result.Stderr.Replaced = 2, 3
 			e := entryOf(c.result)
+			if e.Receipt.StdoutReplaced != 2 || e.Receipt.StderrReplaced != 3 {
+				t.Errorf("what was no UTF-8 is not counted: %+v", e.Receipt)
+			}
 			if e.Receipt.Reason != c.reason || e.Stderr != c.stderr || e.Outcome.Type != c.outcome {
 				t.Errorf("reason %q, stderr %q, outcome %q", e.Receipt.Reason, e.Stderr, e.Outcome.Type)
 			}

@@ -232,7 +232,8 @@ func (l *loop) follow(ctx context.Context, c *call, i int, e execution) ended {
 			OutputIndex: c.outputIndex, CommandIndex: i, Delta: openai.OutputDelta(d)})
 	}
 	r, err := e.Wait(until)
-	out := ended{entry: entryOf(r), more: r.ChangedMore, partial: r.ChangedPartial, whole: err == nil && !r.Cancelled && r.StdoutLost+r.StderrLost == 0}
+	out := ended{entry: entryOf(r), more: r.ChangedMore, partial: r.ChangedPartial, whole: err == nil && (!r.Cancelled || r.Breach != "") &&
+		r.StdoutLost+r.StderrLost == 0}
 	if err != nil {
 		out.entry = interrupted(ctx, err, r, heard)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/hardshell-dev/hardshell/internal/container"
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
 
@@ -202,6 +203,10 @@ func note(e openai.ShellOutput) string {
 		notes = append(notes, "Interrupted: the container was lost while it ran.")
 	case reason == reasonNotStarted:
 		notes = append(notes, "The command was not started.")
+	case reason == container.BreachDisk:
+		notes = append(notes, "Stopped: the container's limit on disk space was reached. Delete files that are not needed first.")
+	case reason == container.BreachFull:
+		notes = append(notes, "Stopped: it was filling the disk that all containers share. Use less space.")
 	}
 	killed := e.Outcome.ExitCode != nil && *e.Outcome.ExitCode == exitKilled
 	switch {

@@ -96,6 +96,9 @@ func (s *Service) Exec(ctx context.Context, org, containerID string, c Command) 
 	if err != nil {
 		return nil, err
 	}
+	if err := s.disk.admit(p); err != nil {
+		return nil, err
+	}
 	if err := s.begin(p); err != nil {
 		return nil, err
 	}
@@ -127,6 +130,7 @@ func (s *Service) start(ctx context.Context, p *place, ws Workspace, c Command) 
 		return nil, failed(err, "The command could not be started.")
 	}
 	e.detach = context.AfterFunc(ctx, e.Cancel)
+	s.disk.entered(e)
 	go e.finish() // Close waits for it: it is counted in
 	return e, nil
 }

@@ -3,6 +3,7 @@ package container
 import (
 	"context"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/hardshell-dev/hardshell/fault"
@@ -26,6 +27,8 @@ type Result struct {
 	Changed        []File // files of the workspace that were made or changed meanwhile and exist; at most 64
 	ChangedMore    int    // how many more there are
 	ChangedPartial bool   // the watch missed something: there may be others
+	Breach         string // BreachDisk | BreachFull: why the service itself stopped it; Cancelled is set too
+	BreachText     string // the same as a sentence
 }
 
 // Execution is a command that was started in a container.
@@ -42,6 +45,7 @@ type Execution struct {
 	chars     int
 	begun     time.Time
 	detach    func() bool
+	breach    atomic.Pointer[breach]
 
 	done   chan struct{} // closed when result and err are set
 	result Result
@@ -77,6 +81,7 @@ func (e *Execution) finish() {
 	defer close(e.done)
 	exit, err := e.job.Wait(ctx)
 	e.detach()
+	e.service.disk.left(e)
 	ended := e.service.now()
 	defer e.service.leave(e.place)
 	e.removeScript()
@@ -88,6 +93,9 @@ func (e *Execution) finish() {
 	}
 	if err != nil {
 		e.err = e.lost(err)
+	}
+	if b := e.breach.Load(); b != nil && (exit.Cancelled || err != nil) {
+		e.result.Breach, e.result.BreachText = b.reason, b.sentence
 	}
 	for stream, view := range map[int]*process.View{process.Stdout: &e.result.Stdout, process.Stderr: &e.result.Stderr} {
 		if *view, err = e.job.View(stream, e.chars); err != nil && e.err == nil {

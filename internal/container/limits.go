@@ -1,6 +1,7 @@
 package container
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 	"strings"
@@ -21,6 +22,8 @@ type Limits struct {
 	MaxIdleTTL         time.Duration // longer is refused; 60 days
 	KeepExpired        time.Duration // how long the files of an expired container stay; 24 hours
 	MaxFileBytes       int64         // of an uploaded file; 512 MiB, the vendor's
+	DiskBytes          int64         // that a container's files may take; 10 GiB. Less than 0 is no limit
+	ReserveBytes       int64         // that containers leave free on their disk, a twentieth of it at most; 512 MiB
 }
 
 // minOutput is the least that a result shows of a stream: less tells a model nothing.
@@ -39,6 +42,8 @@ func (l Limits) withDefaults() Limits {
 	l.MaxIdleTTL = max(or(l.MaxIdleTTL, 60*24*time.Hour), l.DefaultIdleTTL)
 	l.KeepExpired = or(l.KeepExpired, 24*time.Hour)
 	l.MaxFileBytes = or(l.MaxFileBytes, 512<<20)
+	l.DiskBytes = max(cmp.Or(l.DiskBytes, 10<<30), 0)
+	l.ReserveBytes = or(l.ReserveBytes, 512<<20)
 	return l
 }
 

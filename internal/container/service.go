@@ -44,6 +44,7 @@ type Service struct {
 	log     *slog.Logger
 	watch   *notifier
 	slots   slots
+	disk    *disk
 	seenBox atomic.Pointer[Isolation] // of the last box that was opened
 
 	ctx  context.Context // ends with Close
@@ -66,6 +67,7 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	s.disk = newDisk(s)
 	s.slots.count = maxSlots
 	if bounded, ok := s.runtime.(Bounded); ok {
 		s.slots.count = max(1, min(maxSlots, bounded.MaxContainers()))
@@ -91,6 +93,7 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	// The service outlives the context that opened it: Close ends it.
 	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	s.wg.Go(s.reapUntilClosed)
+	s.wg.Go(func() { s.disk.watchUntil(s.ctx) })
 	undo.Release()
 	return s, nil
 }
@@ -225,8 +228,15 @@ func (s *Service) Delete(ctx context.Context, org, id string) error {
 	p := s.place(id)
 	undo := p.refuse(absent(id), absent(id))
 	done, err := s.end(ctx, id, Deleted, millis(s.now()))
+	if fault.KindOf(err) == fault.Unavailable && r.slot.Valid {
+		// On a full disk it may be this very container that must go before anything can be written.
+		if err = s.empty(context.WithoutCancel(ctx), p, r); err == nil {
+			done, err = s.end(ctx, id, Deleted, millis(s.now()))
+		}
+	}
 	if err != nil {
 		undo()
+		s.forget(p) // its folders may be gone: the next use makes them again
 		return err
 	}
 	if !done {
@@ -248,10 +258,7 @@ func (s *Service) clear(ctx context.Context, r row) {
 	p := s.place(r.ID)
 	p.refuse(absent(r.ID), absent(r.ID))
 	defer s.forget(p)
-	err := s.shut(ctx, p)
-	if err == nil {
-		err = s.runtime.Remove(ctx, s.spec(r))
-	}
+	err := s.empty(ctx, p, r)
 	first := false
 	if err == nil {
 		first, err = s.freed(ctx, r.ID)
@@ -262,6 +269,16 @@ func (s *Service) clear(ctx context.Context, r row) {
 	if first { // two may be at it, and by now the slot may be another container's
 		s.slots.free(int(r.slot.Int64))
 	}
+}
+
+// empty ends a container's box and removes its folders.
+func (s *Service) empty(ctx context.Context, p *place, r row) error {
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
+	defer cancel()
+	if err := s.shut(ctx, p); err != nil {
+		return err
+	}
+	return s.runtime.Remove(ctx, s.spec(r))
 }
 
 // closeTimeout bounds the end of one container: killing, unmounting, removing its files.

@@ -430,8 +430,11 @@ type Receipt struct {
 	StderrBytes int64    `json:"stderr_bytes"`
 	StdoutLost  int64    `json:"stdout_lost,omitempty"` // the last ones of stdout_bytes, which a full disk did not take
 	StderrLost  int64    `json:"stderr_lost,omitempty"`
-	Signal      string   `json:"signal,omitempty"`
-	Reason      string   `json:"reason,omitempty"` // timed_out | cancelled | memory_limit | not_started | interrupted | output_lost
+	// Bytes of a stream that were no UTF-8 and stand as U+FFFD in the text.
+	StdoutReplaced int64  `json:"stdout_replaced,omitempty"`
+	StderrReplaced int64  `json:"stderr_replaced,omitempty"`
+	Signal         string `json:"signal,omitempty"`
+	Reason         string `json:"reason,omitempty"` // timed_out | cancelled | memory_limit | disk_limit | disk_full | not_started | interrupted | output_lost
 }
 
 // OutputFile is a workspace file that a call wrote.

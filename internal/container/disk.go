@@ -1,0 +1,342 @@
+package container
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hardshell-dev/hardshell/fault"
+)
+
+// disk keeps the files of each container within its limit, and all of them together from filling the machine's disk.
+//
+// It is a counting watchdog, which needs no privilege and no quota of the file system. What the disk as a whole has
+// lost since a container was last counted is the most that this container can have taken; only when that might pass
+// its limit is it counted again. So an idle container costs nothing, and a look costs one statfs.
+type disk struct {
+	service *Service
+	room    func(dir string) (free, total int64, ok bool)
+	count   func(dir string) (int64, error)
+	wake    chan struct{}
+
+	mu     sync.Mutex
+	spaces map[*place]*space
+	free   int64 // at the last look
+	quiet  int   // looks since something was taken
+}
+
+// space is what a container takes of the disk.
+type space struct {
+	used    int64 // when it was counted
+	counted bool
+	ended   bool                // a command has ended since
+	drawn   int64               // what the disk has lost since then, whoever took it
+	ceiling int64               // after a breach: it may not grow beyond; 0 is the limit itself
+	next    time.Time           // it is not counted again before
+	struck  time.Time           // when commands were stopped last
+	latest  time.Time           // it is counted at the latest then: what others free hides what it takes
+	alone   bool                // no command ran at the last count
+	calls   map[*Execution]bool // those that run; true: they ran at the last count
+}
+
+// The ways in which a command's files were too much.
+const (
+	BreachDisk = "disk_limit" // the container's own limit
+	BreachFull = "disk_full"  // the machine's disk was about to be full, and this container was filling it
+)
+
+const (
+	// fastest is more than a container writes in a second. The next look comes before that could pass a limit.
+	fastest = 3 << 30
+	minLook = 20 * time.Millisecond
+	maxLook = time.Second
+	// calmLook is how rarely a container near its limit is looked at while nothing is taken from the disk.
+	calmLook = 250 * time.Millisecond
+	// slack is what a container above its limit may still take, so that a command that cleans up can run.
+	slack = 1 << 20
+	// dyingTime is how long a stopped command may take to be gone before its box is ended.
+	dyingTime = 2 * time.Second
+)
+
+// breach is why the service stopped a command.
+type breach struct{ reason, sentence string }
+
+// stopFor kills a command's processes because of a breach. It answers false when that was done before.
+func (e *Execution) stopFor(reason, sentence string) bool {
+	first := e.breach.CompareAndSwap(nil, &breach{reason, sentence})
+	if first {
+		e.Cancel()
+	}
+	return first
+}
+
+func newDisk(s *Service) *disk {
+	return &disk{service: s, room: diskRoom, count: diskUsed, wake: make(chan struct{}, 1), spaces: map[*place]*space{}}
+}
+
+// entered notes a command that was started.
+func (d *disk) entered(e *Execution) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	sp := d.spaces[e.place]
+	if sp == nil {
+		sp = &space{calls: map[*Execution]bool{}}
+		d.spaces[e.place] = sp
+	}
+	sp.calls[e] = false
+	sp.latest = time.Now().Add(calmLook)
+	d.quiet = 0
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// admit says whether a command may be started. A container that is above its limit may run what cleans up, until many
+// small steps have brought it far above.
+func (d *disk) admit(p *place) error {
+	limit := d.service.limits.DiskBytes
+	if limit == 0 {
+		return nil
+	}
+	d.mu.Lock()
+	sp := d.spaces[p]
+	far := sp != nil && sp.used > farAbove(limit)
+	d.mu.Unlock()
+	if !far {
+		return nil
+	}
+	used, err := d.count(p.spec.Dir)
+	if err != nil || used <= farAbove(limit) {
+		d.mu.Lock()
+		sp.used, sp.drawn = used, 0
+		d.mu.Unlock()
+		return nil
+	}
+	return fault.New(fault.Unavailable, "The container's files take %s of the disk; %s are allowed.", sizeText(used), sizeText(limit)).
+		WithCode(BreachDisk).WithTry("delete files of the container through the API, or the container")
+}
+
+func farAbove(limit int64) int64 { return limit + max(limit/8, 64*slack) }
+
+// left notes its end. What it left running is still watched, until the box is gone.
+func (d *disk) left(e *Execution) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if sp := d.spaces[e.place]; sp != nil {
+		delete(sp.calls, e)
+		// What it took is counted as its own, not as the next command's.
+		sp.ended = true
+		select {
+		case d.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// used is what a container took of the disk when it was last counted.
+func (d *disk) used(p *place) (int64, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	sp := d.spaces[p]
+	if sp == nil {
+		return 0, false
+	}
+	return sp.used, sp.counted
+}
+
+// watchUntil looks until the service closes. While no box lives it sleeps.
+func (d *disk) watchUntil(ctx context.Context) {
+	timer := time.NewTimer(maxLook)
+	defer timer.Stop()
+	for {
+		wait := d.look(time.Now())
+		if wait > 0 {
+			timer.Reset(wait)
+		} else {
+			timer.Stop()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+// look is one round. It returns when to come again; 0 is when a command is started.
+func (d *disk) look(now time.Time) time.Duration {
+	free, total, ok := d.room(d.service.dir)
+	if !ok {
+		return 0
+	}
+	reserve := d.service.limits.reserve(total)
+	low := free < reserve
+	d.mu.Lock()
+	drawn := max(0, d.free-free)
+	if d.free = free; drawn > 0 {
+		d.quiet = 0
+	} else {
+		d.quiet++
+	}
+	due := map[*place]*space{}
+	for p, sp := range d.spaces {
+		if len(sp.calls) == 0 && !p.alive() {
+			delete(d.spaces, p)
+			continue
+		}
+		sp.drawn += drawn
+		if (low || !sp.counted || now.After(sp.latest) || sp.ended && d.near(sp) || d.over(sp, sp.used+sp.drawn)) && !now.Before(sp.next) {
+			due[p] = sp
+		}
+	}
+	d.mu.Unlock()
+	for p, sp := range due {
+		d.recount(p, sp, low)
+	}
+	return d.pause(free - reserve)
+}
+
+// over says whether so many bytes are more than a container may take. It needs mu.
+func (d *disk) over(sp *space, bytes int64) bool {
+	limit := d.service.limits.DiskBytes
+	return limit > 0 && bytes > max(limit, sp.ceiling)
+}
+
+// near says whether a container is above its limit or may be. It needs mu.
+func (d *disk) near(sp *space) bool {
+	limit := d.service.limits.DiskBytes
+	return limit > 0 && sp.used+sp.drawn > limit
+}
+
+// pause is the time until something could be passed.
+func (d *disk) pause(room int64) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.spaces) == 0 {
+		return 0
+	}
+	if limit := d.service.limits.DiskBytes; limit > 0 {
+		for _, sp := range d.spaces {
+			room = min(room, max(limit, sp.ceiling)-sp.used-sp.drawn)
+		}
+	}
+	wait := max(minLook, min(maxLook, time.Duration(float64(max(room, 0))/fastest*float64(time.Second))))
+	if d.quiet > 50 {
+		wait = max(wait, calmLook)
+	}
+	return wait
+}
+
+// recount counts a container and stops what is too much.
+func (d *disk) recount(p *place, sp *space, low bool) {
+	begun := time.Now()
+	used, err := d.count(p.spec.Dir)
+	took := time.Since(begun)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err != nil { // it is blamed for all that it may have taken
+		d.service.log.Warn("a container's files could not be counted", "container", p.id, "error", err)
+		used = max(used, sp.used+sp.drawn)
+	}
+	grew := used - sp.used
+	known := sp.counted
+	sp.used, sp.drawn, sp.counted, sp.ended = used, 0, true, false
+	sp.next = time.Now().Add(10 * took) // a tenth of a core at most
+	sp.latest = time.Now().Add(max(calmLook, 50*took))
+	if len(sp.calls) == 0 {
+		sp.latest = time.Now().Add(max(time.Minute, 200*took))
+	}
+	if low {
+		sp.next = time.Now().Add(took)
+	}
+	limit := d.service.limits.DiskBytes
+	// Only who was there at the count before can have grown since.
+	blamed := known && (len(sp.calls) == 0 && sp.alone || slices.Contains(slices.Collect(maps.Values(sp.calls)), true))
+	sp.alone = len(sp.calls) == 0
+	switch {
+	case d.over(sp, used) && blamed:
+		d.breach(p, sp, BreachDisk, fmt.Sprintf("The container's files take %s of the disk; %s are allowed.", sizeText(used), sizeText(limit)))
+		sp.ceiling = used + slack
+	case d.over(sp, used): // what took it is gone
+		sp.ceiling = used + slack
+	case low && blamed && grew > 64<<10:
+		d.breach(p, sp, BreachFull, "The disk that holds the containers is almost full.")
+	case used <= limit:
+		sp.ceiling = 0
+	default: // still above the limit, and shrinking
+		sp.ceiling = min(sp.ceiling, used+slack)
+	}
+	for e := range sp.calls {
+		sp.calls[e] = true
+	}
+}
+
+// breach stops the commands of a container that ran when it was counted before, or its box when there are none: then
+// it is something that a command left behind. It needs mu.
+func (d *disk) breach(p *place, sp *space, reason, sentence string) {
+	fresh := 0
+	for e, seen := range sp.calls {
+		if seen && e.stopFor(reason, sentence) {
+			fresh++
+		}
+	}
+	d.service.log.Warn("a container takes too much of the disk and is stopped", "container", p.id, "reason", reason,
+		"bytes", sp.used, "commands", fresh)
+	switch {
+	case fresh > 0:
+		sp.struck = time.Now()
+	case sp.alone || time.Since(sp.struck) > dyingTime:
+		d.service.wg.Go(func() { d.service.endBox(p) })
+	}
+}
+
+// alive says whether a box of the place lives or is being made.
+func (p *place) alive() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.boot != nil && !p.boot.over()
+}
+
+// endBox ends a container's box, and everything in it. The next command boots another one.
+func (s *Service) endBox(p *place) {
+	p.mu.Lock()
+	b := p.boot
+	p.mu.Unlock()
+	if b == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, closeTimeout)
+	defer cancel()
+	select {
+	case <-b.done:
+	case <-ctx.Done():
+		return
+	}
+	if b.box == nil {
+		return
+	}
+	if err := b.box.Close(ctx); err != nil {
+		s.log.Error("a box that takes too much of the disk could not be ended", "container", p.id, "error", err)
+	}
+}
+
+// reserve is what containers leave free on a disk of this size.
+func (l Limits) reserve(total int64) int64 { return min(l.ReserveBytes, total/20) }
+
+// sizeText is a size for people, in the largest unit that leaves a number of at least one.
+func sizeText(bytes int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	value, n := float64(bytes), 0
+	for value >= 1024 && n < len(units)-1 {
+		value, n = value/1024, n+1
+	}
+	if n == 0 {
+		return fmt.Sprintf("%d B", bytes)
+	}
+	return fmt.Sprintf("%.1f %s", value, units[n])
+}

@@ -65,7 +65,7 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 	limits := c.Features.ServerTools.ShellLimits
 	containers, err := container.New(ctx, container.Options{DB: db, Runtime: runtimeOf(c), Dir: filepath.Join(c.Storage.Data, "containers"),
 		Logger: logger, Limits: container.Limits{
-			DefaultTimeout: seconds(limits.CommandTimeoutSecs), MaxTimeout: seconds(limits.CommandTimeoutSecs), MaxOutput: limits.MaxOutputChars,
+			DefaultTimeout: seconds(limits.DefaultCommandTimeoutSecs), MaxTimeout: seconds(limits.CommandTimeoutSecs), MaxOutput: limits.MaxOutputChars,
 			DefaultMemoryBytes: int64(limits.DefaultMemLimitMB) << 20, MaxMemoryBytes: int64(limits.MaxMemLimitMB) << 20,
 			DefaultIdleTTL: seconds(c.Features.Containers.DefaultIdleTTLSecs), MaxIdleTTL: seconds(c.Features.Containers.MaxIdleTTLSecs)}})
 	if err != nil {

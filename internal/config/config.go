@@ -25,7 +25,7 @@ type Server struct {
 	// AllowedHosts are further names under which clients may address the server (the Host header), beside loopback
 	// and the listening address. Everything else is refused, so that a web page cannot reach the API by rebinding.
 	AllowedHosts []string `toml:"allowed_hosts"`
-	// MaxBodyBytes bounds a JSON request body. Beyond it a request is answered 413.
+	// MaxBodyBytes bounds every request's body, files that are uploaded among them. Beyond it a request is answered 413.
 	MaxBodyBytes int64 `toml:"max_body_bytes"`
 	// AllowPublic lets the server listen on an address that is not loopback without TLS. Keys then travel readable.
 	AllowPublic bool `toml:"allow_public"`
@@ -73,8 +73,10 @@ type ServerTools struct {
 
 // ShellLimits bounds every hosted command. A request may ask for less, never for more.
 type ShellLimits struct {
-	// CommandTimeoutSecs is how long a command may run, and the limit of a command that asks for none.
+	// CommandTimeoutSecs is the longest that a command may run; a request that asks for more gets this.
 	CommandTimeoutSecs int `toml:"command_timeout_secs"`
+	// DefaultCommandTimeoutSecs is for a command that asks for nothing. It is never more than CommandTimeoutSecs.
+	DefaultCommandTimeoutSecs int `toml:"default_command_timeout_secs"`
 	// MaxOutputChars is how many characters of a stream the model sees, head and tail, unless the call asks for less.
 	MaxOutputChars int `toml:"max_output_chars"`
 	// DefaultMemLimitMB is the memory of a container that asks for none. 0 sets no limit.
@@ -143,7 +145,7 @@ func Default() Config {
 		Features: Features{
 			Shell: Shell{Type: ShellJail, DefaultEnvironment: EnvironmentAuto},
 			ServerTools: ServerTools{MaxIterations: 10,
-				ShellLimits: ShellLimits{CommandTimeoutSecs: 300, MaxOutputChars: 8000}},
+				ShellLimits: ShellLimits{CommandTimeoutSecs: 1800, DefaultCommandTimeoutSecs: 300, MaxOutputChars: 8000}},
 			Containers: Containers{DefaultIdleTTLSecs: 20 * 60, MaxIdleTTLSecs: 60 * 24 * 3600},
 			Responses:  Responses{RetentionSecs: 30 * 24 * 3600},
 		},

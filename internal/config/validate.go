@@ -96,6 +96,7 @@ func (l *Loaded) checkFeatures() (string, *fault.Error) {
 	}{
 		{"features.server_tools.max_iterations", f.ServerTools.MaxIterations, 1, 1000},
 		{"features.server_tools.shell_limits.command_timeout_secs", limits.CommandTimeoutSecs, 1, 7 * 24 * 3600},
+		{"features.server_tools.shell_limits.default_command_timeout_secs", limits.DefaultCommandTimeoutSecs, 1, 7 * 24 * 3600},
 		{"features.server_tools.shell_limits.max_output_chars", limits.MaxOutputChars, 100, 1 << 20},
 		{"features.server_tools.shell_limits.default_mem_limit_mb", limits.DefaultMemLimitMB, 0, 1 << 24},
 		{"features.server_tools.shell_limits.max_mem_limit_mb", limits.MaxMemLimitMB, 0, 1 << 24},

@@ -214,6 +214,10 @@ func TestHealthIsOpenAndSaysWhatItIsGiven(t *testing.T) {
 	if res.StatusCode != 200 || body != `{"status":"draining"}`+"\n" {
 		t.Errorf("healthz: %d %q", res.StatusCode, body)
 	}
+	f.send(t, "GET", "/v1/none", nil, nil)
+	if log := f.log.lines(t, "request"); strings.Contains(log, "healthz") {
+		t.Errorf("a probe fills the log:\n%s", log)
+	}
 }
 
 func TestBodyLimitCountsWhileReading(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/hardshell-dev/hardshell/fault"
 )
@@ -28,7 +29,8 @@ func New(w io.Writer, o Options) (*slog.Logger, error) {
 			return nil, fault.New(fault.Invalid, "log level %q is not known", o.Level).WithTry("debug, info, warn or error")
 		}
 	}
-	handler := &slog.HandlerOptions{Level: level, ReplaceAttr: redact}
+	text := o.Format == "text" || o.Terminal && o.Format != "json"
+	handler := &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr { return timed(redact(a), text) }}
 	switch o.Format {
 	case "text":
 		return slog.New(slog.NewTextHandler(w, handler)), nil
@@ -46,6 +48,19 @@ func New(w io.Writer, o Options) (*slog.Logger, error) {
 // Discard returns a logger that writes nothing.
 func Discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
+// timed writes a duration as its reader takes it: "1.234ms" for a person, a number of milliseconds, which the name
+// says, for a program. slog's own JSON is a number of nanoseconds, which says nothing.
+func timed(a slog.Attr, text bool) slog.Attr {
+	if a.Value.Kind() != slog.KindDuration {
+		return a
+	}
+	d := a.Value.Duration().Round(time.Microsecond)
+	if text {
+		return slog.String(a.Key, d.String())
+	}
+	return slog.Float64(a.Key+"_ms", float64(d)/float64(time.Millisecond))
+}
+
 // masked stands where a secret stood.
 const masked = "•••"
 
@@ -56,7 +71,7 @@ var secretNames = []string{"authorization", "api_key", "apikey", "password", "se
 var keyLike = regexp.MustCompile(`\bhsk_[A-Za-z0-9_-]{6,}|\bsk-[A-Za-z0-9_-]{8,}|(?i:\bbearer\s+)[A-Za-z0-9._~+/=-]{6,}`)
 
 // redact masks secrets in one attribute. Counts such as input_tokens are numbers and pass.
-func redact(_ []string, a slog.Attr) slog.Attr {
+func redact(a slog.Attr) slog.Attr {
 	a.Value = a.Value.Resolve()
 	switch a.Value.Kind() {
 	case slog.KindString:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestSecretsAreMasked(t *testing.T) {
@@ -64,6 +65,21 @@ func TestTheQuickLookMissesNothing(t *testing.T) {
 		"ask-me-anything", "req_06f0", "GET /v1/models", "Bearer", "…bearer 123456…", "skip hsk_123456_7 and sk-12345678"} {
 		if got, want := Redact(text), keyLike.ReplaceAllString(text, masked); got != want {
 			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+	}
+}
+
+// A duration is read by a person, or by a program that is told the unit.
+func TestDurations(t *testing.T) {
+	for format, want := range map[string]string{"text": " took=12.346ms", "json": `"took_ms":12.346`} {
+		var out strings.Builder
+		l, err := New(&out, Options{Format: format})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Info("done", "took", 12345678*time.Nanosecond)
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s: no %q in %s", format, want, out.String())
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -30,15 +31,18 @@ type receipt struct {
 	StderrBytes int64    `json:"stderr_bytes"`
 	StdoutLost  int64    `json:"stdout_lost,omitempty"` // bytes that a full disk did not take, and nobody saw
 	StderrLost  int64    `json:"stderr_lost,omitempty"`
-	duration    time.Duration
+	Remedies    []string `json:"remedies,omitempty"` // what would make the sandbox stronger
+	// Denial is what the sandbox kept the command from, and what would allow it.
+	Denial   *sandbox.Denial `json:"denial,omitempty"`
+	duration time.Duration
 }
 
 // account makes the receipt of a command that has ended.
 func (c runCommand) account(exit process.Exit, report sandbox.Report, opened time.Duration) receipt {
 	took := exit.Ended.Sub(exit.Started)
 	return receipt{ExitCode: exit.Code, Signal: exit.Signal, TimedOut: exit.TimedOut, OutOfMemory: exit.OutOfMemory, Error: exit.Error,
-		DurationMS: took.Milliseconds(), OpenMS: float64(opened.Microseconds()) / 1000, Sandbox: c.Sandbox, Network: c.Network, TTY: c.TTY,
-		Asked: string(report.Asked), Rung: string(report.Got), Missing: report.Missing,
+		DurationMS: took.Milliseconds(), OpenMS: float64(opened.Microseconds()) / 1000, Sandbox: c.Sandbox, Network: cmp.Or(report.Network, c.Network), TTY: c.TTY,
+		Asked: string(report.Asked), Rung: string(report.Got), Missing: report.Missing, Remedies: report.Remedies,
 		StdoutBytes: exit.Stdout, StderrBytes: exit.Stderr, StdoutLost: exit.StdoutLost, StderrLost: exit.StderrLost, duration: took}
 }
 
@@ -52,6 +56,9 @@ func (r receipt) write(p *program, asJSON bool) {
 		}
 		fmt.Fprintf(p.Err, "%s\n", raw)
 		return
+	}
+	if r.Denial != nil {
+		fmt.Fprintf(p.Err, "hardshell: %s\n", r.Denial)
 	}
 	fmt.Fprintf(p.Err, "hardshell: %s\n", r)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -22,6 +23,7 @@ type runCommand struct {
 	JSON     bool          `help:"Write the receipt as a JSON line."`
 	Cwd      string        `placeholder:"DIR" help:"Run in this folder, which is the workspace (default: the current one)."`
 	Writable []string      `placeholder:"DIR" sep:"none" help:"A further folder that may be written, with workspace-write. May be given more than once."`
+	Show     []string      `placeholder:"PATH" sep:"none" help:"Let it see a path that is hidden by default, such as ~/.npmrc. May be given more than once."`
 	Command  []string      `arg:"" passthrough:"" name:"command" help:"The command, after --."`
 }
 
@@ -86,7 +88,14 @@ func (c runCommand) run(ctx context.Context, p *program, argv []string) (receipt
 	if err != nil {
 		return receipt{}, err
 	}
-	policy := sandbox.Policy{Mode: mode, Network: network}
+	policy := sandbox.Policy{Mode: mode, Network: network, Least: sandbox.RungRestricted}
+	for _, path := range c.Show {
+		real, err := filepath.Abs(path)
+		if err != nil {
+			return receipt{}, err
+		}
+		policy.Shown = append(policy.Shown, real)
+	}
 	if mode == sandbox.WorkspaceWrite { // elsewhere everything can be written anyway
 		if policy.WritableRoots, err = folders("--writable", c.Writable); err != nil {
 			return receipt{}, err
@@ -107,11 +116,16 @@ func (c runCommand) run(ctx context.Context, p *program, argv []string) (receipt
 	undo.Add(func() { box.Close() })
 	opened := time.Since(start)
 	command := process.Command{Key: "run", Argv: argv, Env: p.environ, Dir: cwd, Stdin: p.In, Timeout: c.Timeout}
-	exit, err := c.stream(ctx, p, box, command)
+	job, exit, err := c.stream(ctx, p, box, command)
 	if err != nil {
 		return receipt{}, err
 	}
 	r := c.account(exit, box.Report(), opened)
+	if exit.Code != 0 && !exit.TimedOut && !exit.Cancelled && !exit.OutOfMemory {
+		if denial, ok := sandbox.Explain(box.Report(), policy, cwd, exit.Code, c.lastWords(job)); ok {
+			r.Denial = &denial
+		}
+	}
 	var signal Signal
 	if exit.Cancelled && errors.As(context.Cause(ctx), &signal) {
 		r.ExitCode, r.Cancelled = 128+int(signal.Number), true
@@ -120,32 +134,50 @@ func (c runCommand) run(ctx context.Context, p *program, argv []string) (receipt
 }
 
 // stream starts the command and passes its streams through until it has ended, with --tty by way of a terminal.
-func (c runCommand) stream(ctx context.Context, p *program, box *sandbox.Box, command process.Command) (process.Exit, error) {
+func (c runCommand) stream(ctx context.Context, p *program, box *sandbox.Box, command process.Command) (*process.Job, process.Exit, error) {
 	if !c.TTY {
 		keepRunning()
 		job, err := box.Start(ctx, command)
 		if err != nil {
-			return process.Exit{}, err
+			return nil, process.Exit{}, err
 		}
-		return p.follow(ctx, job)
+		exit, err := p.follow(ctx, job)
+		return job, exit, err
 	}
 	own := openTTY(p.Streams)
 	size := own.size()
 	command.TTY, command.Stdin = &size, own.keys(p.In)
 	back, err := own.raw()
 	if err != nil {
-		return process.Exit{}, fmt.Errorf("prepare the terminal: %w", err)
+		return nil, process.Exit{}, fmt.Errorf("prepare the terminal: %w", err)
 	}
 	defer back()
 	defer beforeExit(ctx, back)()
 	job, err := box.Start(ctx, command)
 	if err != nil {
-		return process.Exit{}, err
+		return nil, process.Exit{}, err
 	}
 	following, stop := context.WithCancel(ctx)
 	defer stop()
 	go own.follow(following, job)
-	return p.follow(ctx, job)
+	exit, err := p.follow(ctx, job)
+	return job, exit, err
+}
+
+// lastWords are the end of what a command said about itself. In a terminal there is one stream for everything.
+func (c runCommand) lastWords(job *process.Job) []byte {
+	stream := process.Stderr
+	if c.TTY {
+		stream = process.Stdout
+	}
+	const enough = 16 << 10
+	r := job.Reader(stream)
+	tail := make([]byte, min(r.Size(), enough))
+	n, err := r.ReadAt(tail, r.Size()-int64(len(tail)))
+	if err != nil && err != io.EOF {
+		return nil // it only helps to explain
+	}
+	return tail[:n]
 }
 
 // follow passes a job's streams through until it ends. When the context ends first, the job is killed and what it

@@ -20,10 +20,10 @@ func (p *Provider) follow(ctx context.Context, res *http.Response, body *watch, 
 	var r io.Reader = body
 	if media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); media != "text/event-stream" {
 		// Some servers stream under another name; some answer whole, with an error or with a web page.
-		sniffed := bufio.NewReader(body)
+		sniffed := bufio.NewReaderSize(body, 16) // 16 is the least: to sniff is all it is for
 		switch first := firstByte(sniffed); first {
 		case '{':
-			return p.whole(ctx, sniffed, d)
+			return p.whole(ctx, sniffed, res.ContentLength, d)
 		case 'd', 'e', 'i', 'r', ':', 0xEF: // data, event, id, retry, a comment, a byte order mark
 			r = sniffed
 		default:
@@ -81,12 +81,14 @@ func firstByte(r *bufio.Reader) byte {
 	}
 }
 
-// whole reads an answer that came in one piece: a completion, or an error under status 200.
-func (p *Provider) whole(ctx context.Context, r io.Reader, d *decoder) *failure {
-	raw, err := io.ReadAll(io.LimitReader(r, maxWhole))
-	if err != nil {
+// whole reads an answer that came in one piece: a completion, or an error under status 200. length is what the server
+// says that it has, -1 if it does not say; it is not relied on.
+func (p *Provider) whole(ctx context.Context, r io.Reader, length int64, d *decoder) *failure {
+	buf := bytes.NewBuffer(make([]byte, 0, min(max(length, 1<<10), 1<<20)+bytes.MinRead)) // room to see the end in
+	if _, err := buf.ReadFrom(io.LimitReader(r, maxWhole)); err != nil {
 		return p.cut(ctx, err)
 	}
+	raw := buf.Bytes()
 	if err := d.data("", bytes.TrimSpace(raw)); err != nil {
 		return p.told(err)
 	}

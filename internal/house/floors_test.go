@@ -33,6 +33,7 @@ var edges = map[[2]string]string{
 	{"internal/telemetry", "internal/config"}:       "the log level is a setting",
 	{"internal/gateway/openai", "internal/gateway"}: "a door hangs in the gateway's frame",
 	{"internal/container/*", "internal/container"}:  "a runtime fulfils the contract of its parent",
+	{"internal/blob/*", "internal/blob"}:            "a store fulfils the contract of its parent",
 	{"internal/llm/*", "internal/llm"}:              "a provider fulfils the contract of its parent",
 	{"terminal/approval", "terminal/command"}:       "a decision reads the syntax tree",
 	{"sandbox", "sandbox/process"}:                  "a box makes jobs",

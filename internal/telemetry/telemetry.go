@@ -35,12 +35,12 @@ func New(w io.Writer, o Options) (*slog.Logger, error) {
 	case "text":
 		return slog.New(slog.NewTextHandler(w, handler)), nil
 	case "json":
-		return slog.New(slog.NewJSONHandler(w, handler)), nil
+		return slog.New(newLineHandler(w, handler)), nil
 	case "", "auto":
 		if o.Terminal {
 			return slog.New(slog.NewTextHandler(w, handler)), nil
 		}
-		return slog.New(slog.NewJSONHandler(w, handler)), nil
+		return slog.New(newLineHandler(w, handler)), nil
 	}
 	return nil, fault.New(fault.Invalid, "log format %q is not known", o.Format).WithTry("auto, text or json")
 }

@@ -12,6 +12,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/hardshell-dev/hardshell/internal/container"
@@ -116,9 +117,14 @@ func Register(g *gateway.Gateway, d Door) {
 
 // writeJSON answers with v.
 func writeJSON(w http.ResponseWriter, status int, v any) error {
-	raw, err := wire.Marshal(v)
+	buf := answers.Get().(*[]byte)
+	defer answers.Put(buf)
+	raw, err := wire.AppendJSON((*buf)[:0], v)
 	if err != nil {
 		return err
+	}
+	if *buf = raw; cap(raw) > maxKept {
+		*buf = nil
 	}
 	h := w.Header()
 	h["Content-Type"] = jsonType
@@ -128,5 +134,10 @@ func writeJSON(w http.ResponseWriter, status int, v any) error {
 	http.NewResponseController(w).Flush() // the client need not wait until the log is written; its length is known
 	return nil
 }
+
+// answers are buffers for JSON bodies; a large one is not kept.
+var answers = sync.Pool{New: func() any { return new([]byte) }}
+
+const maxKept = 64 << 10
 
 var jsonType = []string{"application/json"}

@@ -166,18 +166,27 @@ func NewItem(v any) Item {
 
 // Marshal is json.Marshal without HTML escaping: "<" stays "<", as the vendor sends it.
 func Marshal(v any) ([]byte, error) {
+	switch v.(type) {
+	case Response, *Response:
+		return AppendJSON(make([]byte, 0, 2<<10), v)
+	}
+	return AppendJSON(nil, v)
+}
+
+// AppendJSON appends what Marshal returns.
+func AppendJSON(to []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
 	case Message:
-		return v.append(nil)
+		return v.append(to)
 	case Response:
-		return v.append(make([]byte, 0, 2<<10))
+		return v.append(to)
 	case *Response:
 		if v != nil {
-			return v.append(make([]byte, 0, 2<<10))
+			return v.append(to)
 		}
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
+	b := bytes.NewBuffer(to)
+	e := json.NewEncoder(b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
 		return nil, err

@@ -1,0 +1,151 @@
+package file
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/id"
+)
+
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
+
+func migrations() fs.FS {
+	sub, err := fs.Sub(migrationFiles, "migrations")
+	if err != nil {
+		panic(err) // the folder is embedded
+	}
+	return sub
+}
+
+const columns = `id, org, name, bytes, purpose, backend, created, expires`
+
+func scan(row interface{ Scan(...any) error }) (File, error) {
+	var (
+		f       File
+		created int64
+		expires sql.NullInt64
+	)
+	if err := row.Scan(&f.ID, &f.Org, &f.Name, &f.Bytes, &f.Purpose, &f.backend, &created, &expires); err != nil {
+		return File{}, err
+	}
+	f.Created = time.UnixMilli(created)
+	if expires.Valid {
+		f.Expires = time.UnixMilli(expires.Int64)
+	}
+	return f, nil
+}
+
+func (s *Service) row(ctx context.Context, org, id string) (File, error) {
+	f, err := scan(s.db.Read().QueryRowContext(ctx, `SELECT `+columns+` FROM file
+		WHERE id = $1 AND org = $2 AND status = '`+kept+`' AND (expires IS NULL OR expires > $3)`, id, org, s.now().UnixMilli()))
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return File{}, absent(id)
+	case err != nil:
+		return File{}, fmt.Errorf("read file: %w", err)
+	}
+	return f, nil
+}
+
+// insert notes an upload before its bytes are written: whatever happens, somebody knows where they are.
+func (s *Service) insert(ctx context.Context, f File) error {
+	return s.write(ctx, "begin upload", `INSERT INTO file (id, org, name, bytes, purpose, status, backend, created)
+		VALUES ($1, $2, '', 0, '', '`+uploading+`', $3, $4)`, f.ID, f.Org, f.backend, f.Created.UnixMilli())
+}
+
+func (s *Service) keep(ctx context.Context, f File) error {
+	var expires sql.NullInt64
+	if !f.Expires.IsZero() {
+		expires = sql.NullInt64{Int64: f.Expires.UnixMilli(), Valid: true}
+	}
+	return s.write(ctx, "keep file", `UPDATE file SET name = $1, bytes = $2, purpose = $3, expires = $4, status = '`+kept+`' WHERE id = $5`,
+		f.Name, f.Bytes, f.Purpose, expires, f.ID)
+}
+
+// drop makes a file invisible. Its row stays until its bytes are gone.
+func (s *Service) drop(ctx context.Context, id string) error {
+	return s.write(ctx, "delete file", `UPDATE file SET status = '`+deleted+`' WHERE id = $1`, id)
+}
+
+func (s *Service) forget(ctx context.Context, id string) error {
+	return s.write(ctx, "forget file", `DELETE FROM file WHERE id = $1`, id)
+}
+
+func (s *Service) write(ctx context.Context, what, query string, args ...any) error {
+	err := s.db.Write(ctx, func(tx *sql.Tx) error {
+		_, err := tx.Exec(query, args...)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// used is what the files of an organisation take, those included whose bytes are still being removed.
+func (s *Service) used(ctx context.Context, org string) (int64, error) {
+	var sum int64
+	if err := s.db.Read().QueryRowContext(ctx, `SELECT COALESCE(SUM(bytes), 0) FROM file WHERE org = $1`, org).Scan(&sum); err != nil {
+		return 0, fmt.Errorf("sum files: %w", err)
+	}
+	return sum, nil
+}
+
+const (
+	defaultPage = 10_000
+	maxPage     = 10_000
+)
+
+// List returns a page of an organisation's files and whether more follow.
+func (s *Service) List(ctx context.Context, org string, page Page) ([]File, bool, error) {
+	if page.Limit == 0 {
+		page.Limit = defaultPage
+	}
+	compare, order := "<", "DESC"
+	switch {
+	case page.Limit < 1 || page.Limit > maxPage:
+		return nil, false, fault.New(fault.Invalid, "limit must be from 1 to %d.", maxPage).WithCode("invalid_value").WithParam("limit")
+	case page.After != "" && !id.Valid(id.File, page.After):
+		return nil, false, fault.New(fault.Invalid, "after is not the id of a file.").WithCode("invalid_value").WithParam("after")
+	case page.Order == "asc":
+		compare, order = ">", "ASC"
+	case page.Order != "" && page.Order != "desc":
+		return nil, false, fault.New(fault.Invalid, `order must be "asc" or "desc".`).WithCode("invalid_value").WithParam("order")
+	}
+	files, err := s.query(ctx, `org = $1 AND status = '`+kept+`' AND (expires IS NULL OR expires > $2) AND ($3 = '' OR purpose = $3)
+		AND ($4 = '' OR id `+compare+` $4) ORDER BY id `+order+` LIMIT $5`, org, s.now().UnixMilli(), page.Purpose, page.After, page.Limit+1)
+	if err != nil {
+		return nil, false, err
+	}
+	if len(files) > page.Limit {
+		return files[:page.Limit], true, nil
+	}
+	return files, false, nil
+}
+
+func (s *Service) query(ctx context.Context, condition string, args ...any) ([]File, error) {
+	rows, err := s.db.Read().QueryContext(ctx, `SELECT `+columns+` FROM file WHERE `+condition, args...)
+	if err != nil {
+		return nil, fmt.Errorf("list files: %w", err)
+	}
+	defer rows.Close()
+	var out []File
+	for rows.Next() {
+		f, err := scan(rows)
+		if err != nil {
+			return nil, fmt.Errorf("list files: %w", err)
+		}
+		out = append(out, f)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("list files: %w", err)
+	}
+	return out, nil
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/sandbox"
 	"github.com/hardshell-dev/hardshell/sandbox/process"
+	"golang.org/x/sys/unix"
 )
 
 func blocks(st os.FileInfo) int64 { return st.Sys().(*syscall.Stat_t).Blocks * 512 }
@@ -30,6 +31,14 @@ func TestMain(m *testing.M) {
 			os.Exit(ownWriters(os.Args[2]))
 		case probeArg:
 			os.Exit(tryEscapes(os.Args[2:]))
+		case stageArg:
+			os.Exit(takeTheStage(os.Args[2:]))
+		case whoArg:
+			os.Exit(sayWho())
+		case mapArg:
+			os.Exit(writeByMemory(os.Args[2]))
+		case sleepArg:
+			unix.Pause()
 		}
 	}
 	os.Exit(m.Run())

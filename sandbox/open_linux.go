@@ -179,7 +179,16 @@ func launch(spec *Spec, l *layout, g *groups, undo *cleanup.Stack) (*Box, error)
 		return nil, fault.Wrap(fault.Unavailable, err, "no socket for a sandbox")
 	}
 	undo.Add(func() { conn.Close() })
-	listener, err := bindControl(spec.Dir)
+	log, err := unix.Open(filepath.Join(spec.Dir, logName), unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "the box's log cannot be opened")
+	}
+	defer unix.Close(log)
+	// The resident keeps the lock for as long as it lives, since its standard error is this very description.
+	if err := unix.Flock(log, unix.LOCK_EX|unix.LOCK_NB); err == unix.EWOULDBLOCK {
+		return nil, inhabited(spec.Dir)
+	}
+	listener, err := bindControl(spec.Dir, spec.Grace > 0)
 	if err != nil {
 		return nil, err
 	}
@@ -189,11 +198,6 @@ func launch(spec *Spec, l *layout, g *groups, undo *cleanup.Stack) (*Box, error)
 		return nil, fault.Wrap(fault.Internal, err, "the box's jobs folder cannot be opened")
 	}
 	defer unix.Close(jobs)
-	log, err := unix.Open(filepath.Join(spec.Dir, logName), unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, fault.Wrap(fault.Internal, err, "the box's log cannot be opened")
-	}
-	defer unix.Close(log)
 	b := newBox(spec.Dir, conn, l.Jail, l.id.host)
 	b.groups, b.fresh, b.version = g, true, l.Version
 	if err := b.plan(l, g); err != nil { // it waits in the socket, so that the resident need not
@@ -270,12 +274,18 @@ func refusal(err error) *fault.Error {
 	return f.WithTry("%s", permit)
 }
 
+func inhabited(dir string) error {
+	return fault.New(fault.Conflict, "another sandbox lives in %s", dir).WithTry("attach to it")
+}
+
 // bindControl makes the socket on which later owners find the resident. A living resident's is left alone.
-func bindControl(dir string) (int, error) {
+// A box that ends with its owner has no later one: its socket has no name. A box of the same user's that sees the folder
+// could connect to it otherwise, since no mount forbids that, and would have this box's rights.
+func bindControl(dir string, lasting bool) (int, error) {
 	at := filepath.Join(dir, controlName)
 	if fd, err := dialControl(dir); err == nil {
 		unix.Close(fd)
-		return -1, fault.New(fault.Conflict, "another sandbox lives in %s", dir).WithTry("attach to it")
+		return -1, inhabited(dir)
 	}
 	if err := os.Remove(at); err != nil && !os.IsNotExist(err) {
 		return -1, fault.Wrap(fault.Internal, err, "the old control socket cannot be removed")
@@ -287,6 +297,9 @@ func bindControl(dir string) (int, error) {
 	err = atFolder(dir, func(short string) error { return unix.Bind(fd, &unix.SockaddrUnix{Name: short + "/" + controlName}) })
 	if err == nil {
 		err = unix.Listen(fd, 8)
+	}
+	if err == nil && !lasting {
+		err = os.Remove(at)
 	}
 	if err != nil {
 		unix.Close(fd)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/sandbox/resident"
@@ -77,6 +78,11 @@ func (l *layout) hosted(spec *Spec) error {
 			return fault.New(fault.Invalid, "read-only bind %q is not a plain absolute path", p)
 		}
 		l.add(resident.Mount{Step: resident.StepBind, Source: p, Target: p})
+		for _, s := range socketPaths() { // a mount that can only be read does not stop a connect
+			if strings.HasPrefix(s, p+"/") || s == p {
+				l.add(resident.Mount{Step: resident.StepMask, Target: s})
+			}
+		}
 	}
 	l.add(resident.Mount{Step: resident.StepProc, Target: "/proc"})
 	l.add(resident.Mount{Step: resident.StepDev, Target: "/dev"})
@@ -207,7 +213,12 @@ func (l *layout) bind(source, target string, writable bool) error {
 // tree clones the mount of a folder for a box whose uid may not be able to reach its path. A folder of root's is
 // shown as the box's own; one of the box's uid as it is; any other would need to be run as its owner.
 func (l *layout) tree(source string, writable bool) (int, error) {
-	fd, err := unix.OpenTree(unix.AT_FDCWD, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	at, err := resident.OpenChecked(source, l.Root)
+	if err != nil {
+		return -1, fault.Wrap(fault.Isolation, err, "the folder %s cannot be shown to a sandbox", source)
+	}
+	defer unix.Close(at)
+	fd, err := unix.OpenTree(at, "", unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
 		return -1, fault.Wrap(fault.Isolation, err, "the folder %s cannot be shown to a sandbox", source)
 	}

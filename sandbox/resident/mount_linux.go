@@ -140,7 +140,13 @@ func openTrees(p *Plan) ([]int, error) {
 		if m.Optional && isLink(m.Source) {
 			continue
 		}
-		fd, err := cloneTree(m.Source, m.Writable)
+		var fd int
+		var err error
+		if m.Writable {
+			fd, err = cloneChecked(m.Source, p.Root)
+		} else {
+			fd, err = cloneTree(m.Source, false)
+		}
 		if err == unix.ENOENT && m.Optional {
 			continue
 		}
@@ -152,8 +158,44 @@ func openTrees(p *Plan) ([]int, error) {
 	return trees, nil
 }
 
+// OpenChecked opens a folder that a box may write, by the path that was checked: what has become a link since then is
+// refused. A path of the host's has had its links resolved; of a folder of the owner's own only the last name could
+// have been swapped.
+func OpenChecked(path string, root Root) (int, error) {
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW}
+	if root == RootHost {
+		how.Resolve = unix.RESOLVE_NO_SYMLINKS
+	}
+	fd, err := unix.Openat2(unix.AT_FDCWD, path, &how)
+	if err != nil {
+		return -1, err
+	}
+	var st unix.Stat_t
+	if err = unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		err = unix.ELOOP
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+func cloneChecked(path string, root Root) (int, error) {
+	at, err := OpenChecked(path, root)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(at)
+	return cloneAt(at, "", unix.AT_EMPTY_PATH, true)
+}
+
 func cloneTree(path string, writable bool) (int, error) {
-	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	return cloneAt(unix.AT_FDCWD, path, 0, writable)
+}
+
+func cloneAt(at int, path string, flags uint, writable bool) (int, error) {
+	fd, err := unix.OpenTree(at, path, flags|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 	if err != nil {
 		return -1, err
 	}

@@ -239,8 +239,8 @@ func absent(id string) error {
 	return fault.New(fault.NotFound, "File %q was not found.", id).WithCode("file_not_found")
 }
 
-// Open returns a file and a reader of its bytes from offset on; a length below 0 is all that follows.
-func (s *Service) Open(ctx context.Context, org, fileID string, offset, length int64) (io.ReadCloser, File, error) {
+// Open returns a file and its bytes. A read of bytes that are gone is an error, never an early end.
+func (s *Service) Open(ctx context.Context, org, fileID string) (io.ReadSeekCloser, File, error) {
 	f, err := s.Get(ctx, org, fileID)
 	if err != nil {
 		return nil, File{}, err
@@ -249,15 +249,25 @@ func (s *Service) Open(ctx context.Context, org, fileID string, offset, length i
 	if err != nil {
 		return nil, File{}, err
 	}
-	r, err := bytes.Open(ctx, key(f.ID), offset, length)
-	if fault.KindOf(err) == fault.NotFound {
-		return nil, File{}, fault.Wrap(fault.Internal, err, "The bytes of file %q are not there.", fileID).WithCode("file_content_unavailable")
-	}
-	if err != nil {
-		return nil, File{}, fmt.Errorf("read file %s: %w", fileID, err)
-	}
-	return r, f, nil
+	return blob.NewSection(ctx, bytes, key(f.ID), 0, f.Bytes), f, nil
 }
+
+// Upload keeps the bytes of r and makes them a file of what told then says of it.
+func (s *Service) Upload(ctx context.Context, org string, r io.Reader, told func() (Upload, error)) (File, error) {
+	d, err := s.Begin(ctx, org, r)
+	if err != nil {
+		return File{}, err
+	}
+	defer d.Discard(ctx)
+	u, err := told()
+	if err != nil {
+		return File{}, err
+	}
+	return d.Commit(ctx, u)
+}
+
+// MaxBytes is the most that one file may have.
+func (s *Service) MaxBytes() int64 { return s.limits.MaxBytes }
 
 // Delete removes a file and its bytes. From its answer on the file is not found, whatever becomes of the bytes: those
 // that cannot be removed now are removed by the sweeper.

@@ -13,6 +13,8 @@ import (
 // body counts and times the reads of a request's body.
 type body struct {
 	io.ReadCloser
+	raw     io.ReadCloser // without the limit
+	limit   int64
 	rc      *http.ResponseController
 	renewed time.Time // when the read deadline was last moved
 	wait    time.Duration
@@ -25,9 +27,18 @@ func (g *Gateway) limitBody(w *responseWriter, r *http.Request) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return
 	}
-	b := &body{ReadCloser: http.MaxBytesReader(w.ResponseWriter, r.Body, g.maxBody), rc: w.rc, wait: g.patience}
+	b := &body{ReadCloser: http.MaxBytesReader(w.ResponseWriter, r.Body, g.maxBody), raw: r.Body, limit: g.maxBody, rc: w.rc, wait: g.patience}
 	b.extend()
 	r.Body, w.body = b, b
+}
+
+// AllowBody lets the request that w answers have a body of up to so many bytes, where that is more than every request
+// may have. It is for handlers that stream what they read, and is called before the first read.
+func AllowBody(w http.ResponseWriter, most int64) {
+	if rw, ok := w.(*responseWriter); ok && rw.body != nil && most > rw.body.limit {
+		rw.body.limit = most
+		rw.body.ReadCloser = http.MaxBytesReader(rw.ResponseWriter, rw.body.raw, most)
+	}
 }
 
 // extend moves the read deadline, if a quarter of it has passed. A test's recorder has none to move.

@@ -28,7 +28,7 @@ func Run(t *testing.T, factory func(t testing.TB) blob.Store) {
 	}{
 		{"what is put is read", roundTrip}, {"ranges", ranges}, {"replace", replace}, {"absent", absent},
 		{"a reader that fails leaves what was there", failingReader}, {"a context that ends", endedContext},
-		{"large", large}, {"at the same time", concurrent}, {"bad keys", badKeys},
+		{"a section", section}, {"large", large}, {"at the same time", concurrent}, {"bad keys", badKeys},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, s, fmt.Sprintf("%s%d", prefix, i)) })
 	}
@@ -92,6 +92,35 @@ func ranges(t *testing.T, s blob.Store, key string) {
 		if got := get(t, s, key, c[0], c[1]); !bytes.Equal(got, want) {
 			t.Errorf("%d+%d: %d bytes, want %d", c[0], c[1], len(got), len(want))
 		}
+	}
+}
+
+func section(t *testing.T, s blob.Store, key string) {
+	data := random(1000)
+	put(t, s, key, data)
+	r := blob.NewSection(background(t), s, key, 100, 500)
+	defer r.Close()
+	if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, data[100:600]) {
+		t.Errorf("whole: %d bytes, %v", len(got), err)
+	}
+	for _, c := range []struct {
+		offset int64
+		whence int
+		at     int64
+	}{{10, io.SeekStart, 10}, {5, io.SeekCurrent, 18}, {-7, io.SeekEnd, 493}} {
+		at, err := r.Seek(c.offset, c.whence)
+		if err != nil || at != c.at {
+			t.Fatalf("seek: %d, %v, want %d", at, err, c.at)
+		}
+		three := make([]byte, 3)
+		if _, err := io.ReadFull(r, three); err != nil || !bytes.Equal(three, data[100+at:][:3]) {
+			t.Errorf("at %d: %v, %v", at, three, err)
+		}
+	}
+	short := blob.NewSection(background(t), s, key, 990, 50)
+	defer short.Close()
+	if _, err := io.ReadAll(short); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("more than there is: %v", err)
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package openai is the door that speaks OpenAI's Responses, Containers and Models APIs over HTTP and SSE.
+// Package openai is the door that speaks OpenAI's Responses, Containers, Files and Models APIs over HTTP and SSE.
 //
 // It reads requests, hands them to the rooms through the small interfaces below, and writes what they give back. It
 // decides nothing about models, commands or storage. What holds: a stored frame goes out byte for byte as it was
@@ -77,6 +77,7 @@ type Door struct {
 	Agent      Agent
 	Responses  Responses
 	Containers Containers
+	Files      Files // nil where nothing can be uploaded
 	Models     Models
 	Keepalive  time.Duration // silence after which a stream gets a comment; 0 = 10 s
 }
@@ -112,6 +113,18 @@ func Register(g *gateway.Gateway, d Door) {
 		{"GET /v1/containers/{id}/files/{file}/content", d.fileContent},
 	} {
 		g.Handle(r.pattern, tenant.ScopeRun, r.serve, WriteError)
+	}
+	if d.Files == nil {
+		return
+	}
+	for pattern, serve := range map[string]gateway.Handler{
+		"POST /v1/files":             d.createUpload,
+		"GET /v1/files":              d.listUploads,
+		"GET /v1/files/{id}":         d.getUpload,
+		"DELETE /v1/files/{id}":      d.deleteUpload,
+		"GET /v1/files/{id}/content": d.uploadContent,
+	} {
+		g.Handle(pattern, tenant.ScopeRun, serve, WriteError)
 	}
 }
 

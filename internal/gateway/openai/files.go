@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -144,13 +145,14 @@ func (d *Door) fileContent(w http.ResponseWriter, r *http.Request, p tenant.Prin
 		return err
 	}
 	defer content.Close()
-	kind := f.ContentType
-	if kind == "" {
-		kind = "application/octet-stream"
-	}
+	return serveContent(w, r, content, path.Base(f.Path), cmp.Or(f.ContentType, "application/octet-stream"))
+}
+
+// serveContent serves bytes that a client or a command wrote, under a name and a type.
+func serveContent(w http.ResponseWriter, r *http.Request, content io.ReadSeeker, name, kind string) error {
 	h := w.Header()
 	h.Set("Content-Type", kind)
-	h.Set("Content-Disposition", attachment(path.Base(f.Path)))
+	h.Set("Content-Disposition", attachment(name))
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
 	h.Set("Cache-Control", "private, no-cache")

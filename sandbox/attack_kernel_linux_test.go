@@ -48,7 +48,7 @@ var kernelAttempts = []attempt{
 		return unix.MountSetattr(unix.AT_FDCWD, "/", 0, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY})
 	}},
 	{item: 10, what: "unmount /proc/sys", try: func(*victims) error { return unix.Unmount("/proc/sys", unix.MNT_DETACH) }, harmless: "the host has nothing there"},
-	{item: 10, what: "unmount a mask", try: func(*victims) error { return unix.Unmount("/proc/kcore", unix.MNT_DETACH) }, harmless: "the host has nothing there"},
+	{item: 10, what: "unmount a mask", try: func(*victims) error { return unix.Unmount("/proc/keys", unix.MNT_DETACH) }, harmless: "the host has nothing there"},
 	{item: 10, what: "unmount /proc", try: func(*victims) error { return unix.Unmount("/proc", unix.MNT_DETACH) }, harmless: "it is locked in a namespace made with less rights"},
 	{item: 11, what: "join the resident's mounts", try: func(v *victims) error { return joins(proc(v.Resident, "ns/mnt"), 0) }},
 	{item: 11, what: "join its own user namespace's parent", try: func(*victims) error { return joins("/proc/self/ns/user", unix.CLONE_NEWUSER) }, harmless: "nobody may join it again"},

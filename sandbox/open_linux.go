@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"net"
@@ -255,23 +254,6 @@ func (b *Box) plan(l *layout, g *groups) error {
 		rights = unix.UnixRights(fds...)
 	}
 	return b.send(l.Plan.Append(nil), rights)
-}
-
-// permit is the remedy where the kernel did not say what it minds. Doctor prints it too, so it does not point there.
-const permit = "allow user namespaces, mounts and seccomp filters to this process (a container's profile may forbid them); the system's log may name what refused"
-
-// refusal is the error of a machine on which a jail cannot be made.
-func refusal(err error) *fault.Error {
-	f := fault.Wrap(fault.Isolation, err, "a sandbox cannot be made on this machine")
-	switch {
-	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
-		return f.WithTry("sysctl -w kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0 (in a container: allow user namespaces in its seccomp profile)")
-	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EUSERS):
-		return f.WithTry("sysctl -w user.max_user_namespaces=65536")
-	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS):
-		return f.WithTry("a kernel of version 5.12 or later with user namespaces")
-	}
-	return f.WithTry("%s", permit)
 }
 
 func inhabited(dir string) error {

@@ -25,7 +25,7 @@ const (
 type layout struct {
 	resident.Plan
 	id    identity
-	trees []int // descriptors that travel to the resident, from resident.FirstFree on
+	trees []int // descriptors that travel to the resident, with the plan
 	spawn spawner
 }
 
@@ -203,7 +203,7 @@ func (l *layout) bind(source, target string, writable bool) error {
 		if err != nil {
 			return err
 		}
-		m.Source, m.Tree = "", resident.FirstFree+len(l.trees)
+		m.Source, m.Tree = "", len(l.trees)
 		l.trees = append(l.trees, fd)
 	}
 	l.add(m)
@@ -214,11 +214,17 @@ func (l *layout) bind(source, target string, writable bool) error {
 // shown as the box's own; one of the box's uid as it is; any other would need to be run as its owner.
 func (l *layout) tree(source string, writable bool) (int, error) {
 	at, err := resident.OpenChecked(source, l.Root)
+	if err == unix.ELOOP {
+		return -1, fault.Wrap(fault.Isolation, err, "the folder %s is a link, or is reached by one", source).WithTry("name the folder that it leads to")
+	}
 	if err != nil {
 		return -1, fault.Wrap(fault.Isolation, err, "the folder %s cannot be shown to a sandbox", source)
 	}
 	defer unix.Close(at)
 	fd, err := unix.OpenTree(at, "", unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err == unix.EPERM || err == unix.EACCES {
+		return -1, refusal(err) // it minds us, not the folder
+	}
 	if err != nil {
 		return -1, fault.Wrap(fault.Isolation, err, "the folder %s cannot be shown to a sandbox", source)
 	}

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -32,9 +33,7 @@ type stage struct {
 var (
 	plainStage = stage{name: "plain", enter: func() error { return nil }}
 	// maskedProc is a container of Docker's or Kubernetes': parts of /proc are covered, so the kernel mounts no new one.
-	maskedProc = stage{name: "masked-proc", enter: func() error {
-		return unix.Mount("/dev/null", "/proc/kcore", "", unix.MS_BIND, "")
-	}}
+	maskedProc = stage{name: "masked-proc", enter: maskProc}
 	// noMoreNamespaces is a host whose administrator allows none.
 	noMoreNamespaces = stage{name: "no-more-namespaces", flags: unix.CLONE_NEWUSER, enter: func() error {
 		return os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("0"), 0)
@@ -47,8 +46,59 @@ var (
 	powerlessNamespaces = stage{name: "powerless-namespaces", enter: func() error {
 		return refuseCalls(unix.EACCES, map[uint32]uint32{unix.SYS_MOUNT: 0, unix.SYS_OPEN_TREE: 0, unix.SYS_MOUNT_SETATTR: 0})
 	}}
-	stages = []stage{plainStage, maskedProc, noMoreNamespaces, filteredClone, powerlessNamespaces}
+	// engineContainer is what an engine gives by default: /proc masked, few capabilities, namespaces and mounts filtered.
+	engineContainer = stage{name: "engine-container", enter: func() error {
+		if err := maskProc(); err != nil {
+			return err
+		}
+		if err := dropTo(engineCapabilities); err != nil {
+			return err
+		}
+		return refuseCalls(unix.EPERM, map[uint32]uint32{unix.SYS_CLONE: newNamespaces, unix.SYS_UNSHARE: newNamespaces,
+			unix.SYS_SETNS: 0, unix.SYS_MOUNT: 0, unix.SYS_UMOUNT2: 0, unix.SYS_OPEN_TREE: 0, unix.SYS_MOVE_MOUNT: 0, unix.SYS_FSOPEN: 0,
+			unix.SYS_MOUNT_SETATTR: 0, unix.SYS_PIVOT_ROOT: 0, unix.SYS_BPF: 0, unix.SYS_KEYCTL: 0, unix.SYS_PERF_EVENT_OPEN: 0})
+	}}
+	stages = []stage{plainStage, maskedProc, noMoreNamespaces, filteredClone, powerlessNamespaces, engineContainer}
 )
+
+const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
+
+// engineCapabilities are those that Docker leaves to root in a container.
+var engineCapabilities = []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FSETID, unix.CAP_FOWNER, unix.CAP_MKNOD,
+	unix.CAP_NET_RAW, unix.CAP_SETGID, unix.CAP_SETUID, unix.CAP_SETFCAP, unix.CAP_SETPCAP, unix.CAP_NET_BIND_SERVICE,
+	unix.CAP_SYS_CHROOT, unix.CAP_KILL, unix.CAP_AUDIT_WRITE}
+
+// maskProc covers what the engines cover.
+func maskProc() error {
+	masked := 0
+	for _, name := range []string{"kcore", "keys", "timer_list", "latency_stats", "sched_debug"} {
+		if err := unix.Mount("/dev/null", "/proc/"+name, "", unix.MS_BIND, ""); err == nil {
+			masked++
+		} else if err != unix.ENOENT {
+			return err
+		}
+	}
+	if masked == 0 {
+		return errors.New("this /proc has nothing to mask")
+	}
+	return nil
+}
+
+// dropTo takes the other capabilities out of the bounding set: the program that follows has none of them.
+func dropTo(left []uintptr) error {
+	for c := uintptr(0); ; c++ {
+		if slices.Contains(left, c) {
+			continue
+		}
+		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
+		if err == unix.EINVAL {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
 
 const (
 	stageArg    = "take-the-stage"       // argv[1] of a stage's first process
@@ -64,12 +114,12 @@ func onStage(t *testing.T, s stage, test func(t *testing.T)) {
 		return
 	}
 	ground := stageFolder()
-	cmd := exec.Command("/proc/self/exe", stageArg, s.name, "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=8m")
+	cmd := exec.Command("/proc/self/exe", stageArg, s.name, "-test.run="+exactly(t.Name()), "-test.v", "-test.timeout=8m")
 	cmd.Env = append(os.Environ(), stageVar+"="+s.name, stageGround+"="+ground)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS | s.flags, Pdeathsig: syscall.SIGKILL}
 	if uid := os.Geteuid(); uid != 0 {
 		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWUSER
-		cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SYS_RESOURCE}
+		cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SYS_RESOURCE, unix.CAP_SETPCAP}
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
 	} else if s.flags&unix.CLONE_NEWUSER != 0 {
@@ -83,8 +133,17 @@ func onStage(t *testing.T, s stage, test func(t *testing.T)) {
 	retell(t, string(out), err)
 }
 
+// exactly is the pattern of one test and its parts.
+func exactly(name string) string {
+	parts := strings.Split(name, "/")
+	for i, p := range parts {
+		parts[i] = "^" + regexp.QuoteMeta(p) + "$"
+	}
+	return strings.Join(parts, "/")
+}
+
 // ending is a line with which the testing package says how a part ended.
-var ending = regexp.MustCompile(`(?m)^ +--- (PASS|FAIL|SKIP): [^/\s]+/(\S+) `)
+var ending = regexp.MustCompile(`(?m)^ +--- (PASS|FAIL|SKIP): (\S+) `)
 
 // uneventful lines need not be told.
 var uneventful = regexp.MustCompile(`(?m)^(=== (RUN|NAME|PAUSE|CONT).*| *--- PASS: .*)\n`)
@@ -95,7 +154,11 @@ func retell(t *testing.T, out string, err error) {
 	found := ending.FindAllStringSubmatch(out, -1)
 	out = uneventful.ReplaceAllString(out, "")
 	for _, m := range found {
-		t.Run(m[2], func(t *testing.T) {
+		part, ok := strings.CutPrefix(m[2], t.Name()+"/")
+		if !ok {
+			continue
+		}
+		t.Run(part, func(t *testing.T) {
 			switch m[1] {
 			case "FAIL":
 				t.Error("failed, see below")
@@ -126,6 +189,7 @@ func stageFolder() string {
 
 // takeTheStage makes the stage and becomes the test there. It returns only with an error.
 func takeTheStage(args []string) int {
+	runtime.LockOSThread() // what the program that follows may do is a matter of this thread
 	i := slices.IndexFunc(stages, func(s stage) bool { return s.name == args[0] })
 	err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
 	if err == nil {

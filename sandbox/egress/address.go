@@ -2,6 +2,7 @@ package egress
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/hardshell-dev/hardshell/fault"
@@ -81,10 +82,7 @@ func addressDenied(addr netip.Addr, pinned []netip.Prefix) string {
 		return "not a plain address"
 	}
 	addr = addr.Unmap()
-	free := false
-	for _, p := range pinned {
-		free = free || p.Contains(addr)
-	}
+	free := pinnedAddress(addr, pinned)
 	if inner, ok := embedded(addr); ok && free {
 		return addressDenied(inner, pinned)
 	}
@@ -100,6 +98,10 @@ func addressDenied(addr netip.Addr, pinned []netip.Prefix) string {
 		return "not a public address"
 	}
 	return ""
+}
+
+func pinnedAddress(addr netip.Addr, pinned []netip.Prefix) bool {
+	return slices.ContainsFunc(pinned, func(p netip.Prefix) bool { return p.Contains(addr.Unmap()) })
 }
 
 // embedded returns the IPv4 address that a translated IPv6 address stands for.

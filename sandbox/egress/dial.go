@@ -22,6 +22,7 @@ const maxTries = 4
 type dialer struct {
 	resolver Resolver
 	pinned   []netip.Prefix
+	own      func(netip.Addr) bool // this machine's addresses
 	timeout  time.Duration
 	dial     func(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 }
@@ -45,7 +46,11 @@ func (d *dialer) to(ctx context.Context, where dest) (net.Conn, error) {
 		return nil, &refusal{reason: Unresolved, text: fmt.Sprintf("%s cannot be resolved", where.host), cause: err}
 	}
 	for _, addr := range addrs {
-		if why := addressDenied(addr, d.pinned); why != "" {
+		why := addressDenied(addr, d.pinned)
+		if why == "" && d.own(addr) && !pinnedAddress(addr, d.pinned) {
+			why = "this host"
+		}
+		if why != "" {
 			return nil, &refusal{reason: PrivateAddress, try: "a public host; an operator can pin a range of addresses",
 				text: fmt.Sprintf("%s leads to an address that may not be reached (%s)", where.host, why)}
 		}

@@ -1,8 +1,10 @@
 package egress
 
 import (
+	"maps"
 	"net"
 	"slices"
+	"strings"
 )
 
 // Environment is what a box's variables are made of.
@@ -64,9 +66,7 @@ const local = "localhost,127.0.0.1,::1"
 // Variables returns NAME=value lines, sorted, without doubles. A placeholder never replaces one of our own.
 func (e Environment) Variables() []string {
 	set := map[string]string{}
-	for name, placeholder := range e.Placeholders {
-		set[name] = placeholder
-	}
+	maps.Copy(set, e.Placeholders)
 	for _, v := range proxyVariables {
 		set[v.name] = "http://" + e.Proxy
 	}
@@ -100,13 +100,13 @@ func (e Environment) java() string {
 	if err != nil {
 		host, port = e.Proxy, "80"
 	}
-	options := ""
+	var options strings.Builder
 	for _, scheme := range []string{"http", "https"} {
-		options += "-D" + scheme + ".proxyHost=" + host + " -D" + scheme + ".proxyPort=" + port + " "
+		options.WriteString("-D" + scheme + ".proxyHost=" + host + " -D" + scheme + ".proxyPort=" + port + " ")
 	}
-	options += "-Dhttp.nonProxyHosts=localhost|127.*|[::1]"
+	options.WriteString("-Dhttp.nonProxyHosts=localhost|127.*|[::1]")
 	if e.TrustStore != "" {
-		options += " -Djavax.net.ssl.trustStore=" + e.TrustStore + " -Djavax.net.ssl.trustStoreType=JKS -Djavax.net.ssl.trustStorePassword=" + storePassword
+		options.WriteString(" -Djavax.net.ssl.trustStore=" + e.TrustStore + " -Djavax.net.ssl.trustStoreType=JKS -Djavax.net.ssl.trustStorePassword=" + storePassword)
 	}
-	return options
+	return options.String()
 }

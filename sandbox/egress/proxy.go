@@ -114,7 +114,7 @@ func New(o Options) (*Proxy, error) {
 	o.Secrets = nil // the wallet has them
 	p := &Proxy{
 		options: o, wallet: wallet, policy: o.Policy,
-		dialer:    dialer{o.Resolver, o.Pinned, o.Limits.DialTime, o.Dial},
+		dialer:    dialer{o.Resolver, o.Pinned, new(ownAddresses).hold, o.Limits.DialTime, o.Dial},
 		listeners: map[net.Listener]bool{}, sessions: map[*session]bool{}, upstreams: map[*upstream]bool{},
 	}
 	if len(wallet.entries) > 0 {

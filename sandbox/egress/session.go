@@ -231,6 +231,9 @@ func (s *session) refuse(w io.Writer, r *refusal) {
 // part gives the record and ends the connection so that what was written arrives.
 func (s *session) part(r *refusal) {
 	s.finish(r)
+	if s.remote != nil {
+		s.remote.Close() // nothing will be sent there
+	}
 	if half, ok := s.conn.(interface{ CloseWrite() error }); ok {
 		half.CloseWrite()
 		s.wire.by = time.Now().Add(linger)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -157,6 +158,13 @@ func hierarchies(controller string) []hierarchy {
 	}
 	return out
 }
+
+// unifiedGroups says whether limits are held by v2 groups, into which a process must be born. A machine does not change
+// that while it runs.
+var unifiedGroups = sync.OnceValue(func() bool {
+	is := func(h hierarchy) bool { return h.unified }
+	return slices.ContainsFunc(hierarchies("memory"), is) || slices.ContainsFunc(hierarchies("pids"), is)
+})
 
 // hands says whether a v2 group hands a controller down to the groups below it.
 func hands(dir, controller string) bool {

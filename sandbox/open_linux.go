@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -39,18 +40,9 @@ func Open(ctx context.Context, spec Spec) (*Box, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, report, err := design(&spec, id)
-	if err != nil {
-		return nil, err
-	}
+	l, report := begin(&spec, id)
 	defer l.close()
-	if err := makeFolders(spec.Dir, l, id); err != nil {
-		return nil, err
-	}
-	groups, missing := makeGroups(groupName(spec.Dir), spec.Limits)
-	undo.Add(groups.remove)
-	report.note(spec.Limits, missing)
-	b, err := launch(&spec, l, groups, &undo)
+	b, err := l.launch(&spec, report, &undo)
 	if err != nil {
 		return nil, err
 	}
@@ -96,27 +88,17 @@ func (s *Spec) check() error {
 	return nil
 }
 
-// design turns a spec into a plan for the resident, and begins the report.
-func design(spec *Spec, id identity) (*layout, *Report, error) {
+// begin says what a spec's resident is born into, and begins the report.
+func begin(spec *Spec, id identity) (*layout, *Report) {
 	l := &layout{id: id, spawn: currentSpawner()}
 	l.Version, l.Fence, l.Grace = spec.protocol(), spec.Fence, spec.Grace
 	if spec.Policy.Mode == DangerFullAccess || spec.Policy.Mode == ExternalSandbox {
 		l.Home = spec.Cwd
-		return l, &Report{Asked: RungNone, Got: RungNone}, nil
+		return l, &Report{Asked: RungNone, Got: RungNone}
 	}
 	l.Jail, l.Confine, l.Network = true, true, spec.Policy.Network == NetworkOff
 	if spec.Limits.Pids > 0 {
 		l.MaxPids = spec.Limits.Pids + ownThreads
-	}
-	var err error
-	if spec.Hosted != nil {
-		err = l.hosted(spec)
-	} else {
-		err = l.local(spec)
-	}
-	if err != nil {
-		l.close()
-		return nil, nil, err
 	}
 	report := &Report{Asked: RungJail, Got: RungJail}
 	if !id.root {
@@ -124,7 +106,18 @@ func design(spec *Spec, id identity) (*layout, *Report, error) {
 			report.Missing = append(report.Missing, keptGroups+": kept, an ordinary user cannot drop them")
 		}
 	}
-	return l, report, nil
+	return l, report
+}
+
+// furnish says what stands in the box.
+func (l *layout) furnish(spec *Spec) error {
+	switch {
+	case !l.Jail:
+		return nil
+	case spec.Hosted != nil:
+		return l.hosted(spec)
+	}
+	return l.local(spec)
 }
 
 // keptGroups begins what a report says of groups that could not be dropped.
@@ -166,62 +159,118 @@ func groupName(dir string) string {
 	return groupPrefix + strconv.Itoa(os.Getpid()) + "-" + strconv.FormatUint(h.Sum64(), 36)
 }
 
-// launch starts the resident and hands it the plan.
-func launch(spec *Spec, l *layout, g *groups, undo *cleanup.Stack) (*Box, error) {
+// launch starts the resident and hands it the plan. Its process comes to be beside us while we make what it will be
+// told: each takes milliseconds.
+func (l *layout) launch(spec *Spec, report *Report, undo *cleanup.Stack) (*Box, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fault.Wrap(fault.Unavailable, err, "no socket for a sandbox")
 	}
-	defer unix.Close(pair[1])
 	conn, err := asConn(pair[0])
 	if err != nil {
+		unix.Close(pair[1])
 		return nil, fault.Wrap(fault.Unavailable, err, "no socket for a sandbox")
 	}
 	undo.Add(func() { conn.Close() })
+	b := newBox(spec.Dir, conn, l.Jail, l.id.host)
+	b.fresh, b.version = true, l.Version
+	var missing []string
+	enter := func() {
+		b.groups, missing = makeGroups(groupName(spec.Dir), spec.Limits)
+		undo.Add(b.groups.remove)
+	}
+	early := spec.Limits != (Limits{}) && unifiedGroups()
+	if early {
+		enter()
+	}
+	born := make(chan birth, 1)
+	go func(group string) { born <- l.bear(pair[1], group) }(b.groups.unified)
+	if !early {
+		enter()
+	}
+	report.note(spec.Limits, missing)
+	err = l.handOver(spec, b)
+	child := <-born
+	if child.err != nil {
+		return nil, child.err
+	}
+	b.pidfd, b.pid = child.pidfd, child.pid
+	if child.mine {
+		b.child = child.pid
+	}
+	undo.Add(b.abort) // also where there is no plan for it
+	return b, err
+}
+
+// birth is a resident that was cloned, or could not be.
+type birth struct {
+	pid, pidfd int
+	mine       bool // it is our own child, which we must reap
+	err        error
+}
+
+// bear clones the resident, into a v2 group if one is named. It closes the resident's end of the socket.
+func (l *layout) bear(theirs int, group string) birth {
+	defer unix.Close(theirs)
+	clone, files := l.clone(), []int{theirs}
+	if group != "" {
+		fd, err := unix.Open(group, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return birth{err: fault.Wrap(fault.Isolation, err, "the sandbox's control group is not to be used")}
+		}
+		defer unix.Close(fd)
+		clone.Group, files = true, append(files, fd)
+	}
+	pid, pidfd, mine, err := l.spawn.start(clone, files)
+	if err != nil {
+		return birth{err: refusal(err)}
+	}
+	return birth{pid: pid, pidfd: pidfd, mine: mine}
+}
+
+// handOver makes what the resident needs and sends it, with the plan. It waits in the socket until it is read.
+func (l *layout) handOver(spec *Spec, b *Box) error {
+	if err := makeFolders(spec.Dir, l, l.id); err != nil {
+		return err
+	}
 	log, err := unix.Open(filepath.Join(spec.Dir, logName), unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return nil, fault.Wrap(fault.Internal, err, "the box's log cannot be opened")
+		return fault.Wrap(fault.Internal, err, "the box's log cannot be opened")
 	}
 	defer unix.Close(log)
-	// The resident keeps the lock for as long as it lives, since its standard error is this very description.
+	// The resident keeps the lock for as long as it lives, since its standard error becomes this very description.
 	if err := unix.Flock(log, unix.LOCK_EX|unix.LOCK_NB); err == unix.EWOULDBLOCK {
-		return nil, inhabited(spec.Dir)
+		return inhabited(spec.Dir)
 	}
 	listener, err := bindControl(spec.Dir, spec.Grace > 0)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer unix.Close(listener)
 	jobs, err := unix.Open(filepath.Join(spec.Dir, jobsName), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
-		return nil, fault.Wrap(fault.Internal, err, "the box's jobs folder cannot be opened")
+		return fault.Wrap(fault.Internal, err, "the box's jobs folder cannot be opened")
 	}
 	defer unix.Close(jobs)
-	b := newBox(spec.Dir, conn, l.Jail, l.id.host)
-	b.groups, b.fresh, b.version = g, true, l.Version
-	if err := b.plan(l, g); err != nil { // it waits in the socket, so that the resident need not
-		return nil, err
+	if err := l.furnish(spec); err != nil {
+		return err
 	}
-	files := append([]int{log, pair[1], listener, jobs}, l.trees...)
-	clone := l.clone()
-	if g.unified != "" {
-		group, err := unix.Open(g.unified, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return nil, fault.Wrap(fault.Isolation, err, "the sandbox's control group is not to be used")
+	rights, err := b.groups.rights()
+	defer func() {
+		for _, fd := range rights {
+			unix.Close(fd)
 		}
-		defer unix.Close(group)
-		clone.Group, files = true, append(files, group)
-	}
-	pid, pidfd, mine, err := l.spawn.start(clone, files)
+	}()
 	if err != nil {
-		return nil, refusal(err)
+		return fault.Wrap(fault.Isolation, err, "the sandbox's control group is not to be used")
 	}
-	b.pidfd, b.pid = pidfd, pid
-	if mine {
-		b.child = pid
+	l.Groups, l.OOM = len(b.groups.join), b.groups.oom != ""
+	files := slices.Concat([]int{log, listener, jobs}, rights, l.trees)
+	if len(files) > resident.MostFiles {
+		return fault.New(fault.Invalid, "a sandbox can be given %d folders of its own, not %d", resident.MostFiles-len(files)+len(l.trees), len(l.trees))
 	}
-	undo.Add(b.abort)
-	return b, nil
+	b.send(l.Plan.Append(nil), unix.UnixRights(files...)) // a resident that is gone has left its reason, or none: greeted hears it
+	return nil
 }
 
 // clone says which namespaces the resident is born into.
@@ -235,25 +284,6 @@ func (l *layout) clone() resident.Clone {
 		c.Namespaces |= unix.CLONE_NEWNET
 	}
 	return c
-}
-
-// plan sends the plan, with the descriptors of the control groups.
-func (b *Box) plan(l *layout, g *groups) error {
-	fds, err := g.rights()
-	defer func() {
-		for _, fd := range fds {
-			unix.Close(fd)
-		}
-	}()
-	if err != nil {
-		return fault.Wrap(fault.Isolation, err, "the sandbox's control group is not to be used")
-	}
-	l.Groups, l.OOM = len(g.join), g.oom != ""
-	var rights []byte
-	if len(fds) > 0 {
-		rights = unix.UnixRights(fds...)
-	}
-	return b.send(l.Plan.Append(nil), rights)
 }
 
 func inhabited(dir string) error {

@@ -16,37 +16,38 @@ type Clone struct {
 	Inside     int    // the one uid and gid that exist inside
 	HostUID    int    // what they are outside
 	HostGID    int
-	Group      bool // the last file is a v2 control group, into which the process is born
+	Group      bool // it is born into a v2 control group
 	Privileged bool // we may map ids that are not ours, and drop the caller's groups
 }
 
 // needed is what a new resident needs to build its root; it gives it all up before its first command.
 var needed = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}
 
-// residentEnv is all that a resident inherits: a small heap, and no signals between its threads.
-var residentEnv = []string{"GOGC=30", "GOMAXPROCS=2", "GODEBUG=asyncpreemptoff=1"}
+// residentEnv is all that a resident inherits: a small heap, no signals between its threads, and no search for the
+// limits of control groups at the start.
+var residentEnv = []string{"GOGC=30", "GOMAXPROCS=2", "GODEBUG=asyncpreemptoff=1,containermaxprocs=0,updatemaxprocs=0"}
 
-// Start makes the process. files[0] becomes its standard error, the others its descriptors from 3 on. The caller
-// should not have a large heap: a fork into a user namespace copies the page tables.
+// Start makes the process, with files[0] as its owner's connection and, if there is to be one, files[1] as its group.
+// The caller should not have a large heap: a fork into a user namespace copies the page tables.
 func (c Clone) Start(files []int) (pid, pidfd int, err error) {
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return 0, -1, failed("open /dev/null", err)
 	}
 	defer unix.Close(null)
-	all := []uintptr{uintptr(null), uintptr(null), uintptr(files[0])}
+	all := make([]uintptr, fdFree) // what the plan will put in their places must find them taken
+	for i := range all {
+		all[i] = uintptr(null)
+	}
+	all[fdOwner] = uintptr(files[0])
 	sys := &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd}
 	if c.Group {
-		sys.UseCgroupFD, sys.CgroupFD = true, files[len(files)-1]
-		files = files[:len(files)-1]
-	}
-	for _, f := range files[1:] {
-		all = append(all, uintptr(f))
+		sys.UseCgroupFD, sys.CgroupFD = true, files[1]
 	}
 	if c.Namespaces != 0 {
 		c.enter(sys)
 	}
-	pid, err = syscall.ForkExec("/proc/self/exe", []string{Name, decimal(int64(len(all)))}, &syscall.ProcAttr{Dir: "/", Env: residentEnv, Files: all, Sys: sys})
+	pid, err = syscall.ForkExec("/proc/self/exe", []string{Name}, &syscall.ProcAttr{Dir: "/", Env: residentEnv, Files: all, Sys: sys})
 	if err != nil {
 		return 0, -1, failed("start a resident", err)
 	}

@@ -10,10 +10,8 @@ import (
 
 // setUp carries out a plan. It runs on the main thread, locked, before any command. Its notes name what the kernel
 // has not; an error means that the box must not be.
-func setUp(p *Plan, secret *Secret) (notes []string, err error) {
+func setUp(p *Plan, program <-chan assembled) (notes []string, err error) {
 	unix.Umask(0o022)
-	program := make(chan assembled, 1)
-	go func() { program <- assemble(secret) }() // beside the mounts
 	// 1 is "no dump, and none to a pipe either": a host's crash handler is not for what happens in here.
 	unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1, Max: 1})
 	if p.MaxPids > 0 {

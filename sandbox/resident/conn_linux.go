@@ -14,7 +14,7 @@ type conn struct {
 
 // receive reads one whole message. more is false when nothing is there now; err means that the peer is gone.
 func (c *conn) receive(buf []byte) (message []byte, more bool, err error) {
-	var oob [16 + 4*64]byte
+	var oob [16 + 4*MostFiles]byte
 	for {
 		n, oobn, flags, _, err := unix.Recvmsg(c.fd, buf, oob[:], unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
 		switch {

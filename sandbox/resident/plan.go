@@ -20,9 +20,11 @@ type Plan struct {
 	Confine  bool     // Landlock and seccomp on the forking thread
 	Writable []string // where Landlock allows writing, in the box's own paths
 
-	MaxPids int  // RLIMIT_NPROC; 0 sets none
-	Groups  int  // how many descriptors come with the plan by which to enter control groups
-	OOM     bool // one more comes with it, that counts kills for memory
+	MaxPids int // RLIMIT_NPROC; 0 sets none
+	// What comes with the plan, in this order: the log, the listener, the jobs folder; Groups descriptors by which to
+	// enter control groups; with OOM one that counts kills for memory; a tree for each Mount that has one.
+	Groups int
+	OOM    bool
 }
 
 // Root is what the box's root begins as.
@@ -53,7 +55,7 @@ type Mount struct {
 	Step     Step
 	Target   string
 	Source   string // StepBind: a host path, or ""
-	Tree     int    // StepBind without Source: the number of a descriptor of a mount made by the owner
+	Tree     int    // StepBind without Source: which of the trees that come with the plan, from 0
 	Data     string
 	Writable bool
 	Optional bool // nothing is done if Source does not exist

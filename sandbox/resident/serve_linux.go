@@ -72,17 +72,13 @@ func serve() {
 // somebody waiting. The runtime's own descriptors stay. Nothing passes to commands.
 func dropInherited() {
 	unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
-	first := FirstFree
-	if len(os.Args) > 1 {
-		first = number([]byte(os.Args[1]))
-	}
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		return
 	}
 	for _, e := range entries {
 		fd := number([]byte(e.Name()))
-		if fd < first {
+		if fd < fdFree {
 			continue
 		}
 		name, err := os.Readlink("/proc/self/fd/" + e.Name())
@@ -92,30 +88,23 @@ func dropInherited() {
 	}
 }
 
-// begin reads the plan, carries it out and welcomes the first owner.
+// begin readies the process, reads the plan, carries it out and welcomes the first owner. What needs no plan comes
+// first: the owner is still making it.
 func (s *server) begin() error {
+	program, threads, err := s.equip()
+	if err != nil {
+		return err
+	}
 	plan, err := s.awaitPlan()
 	if err != nil {
 		return err
 	}
 	s.plan, s.version, s.fence = plan, plan.Version, plan.Fence
 	s.kept = s.version < 3 // which has no word for it
-	if err := s.takeGroups(); err != nil {
+	if err := s.takeFiles(); err != nil {
 		return err
 	}
-	var secret Secret
-	if _, err := unix.Getrandom((*[16]byte)(unsafe.Pointer(&secret))[:], 0); err != nil {
-		return failed("choose a secret", err)
-	}
-	if s.tags, err = newTagger(secret); err != nil {
-		return err
-	}
-	if s.self, err = unix.PidfdOpen(os.Getpid(), 0); err != nil {
-		return failed("open ourselves", err)
-	}
-	s.listenSignals()
-	threads := warmThreads()
-	if s.notes, err = setUp(plan, &secret); err != nil {
+	if s.notes, err = setUp(plan, program); err != nil {
 		return err
 	}
 	threads.Wait()
@@ -124,6 +113,24 @@ func (s *server) begin() error {
 	}
 	s.greet(s.owner)
 	return nil
+}
+
+// equip makes what every box needs alike: a secret and the filter that knows it, tags, threads.
+func (s *server) equip() (program <-chan assembled, threads *sync.WaitGroup, err error) {
+	var secret Secret
+	if _, err := unix.Getrandom((*[16]byte)(unsafe.Pointer(&secret))[:], 0); err != nil {
+		return nil, nil, failed("choose a secret", err)
+	}
+	if s.tags, err = newTagger(secret); err != nil {
+		return nil, nil, err
+	}
+	if s.self, err = unix.PidfdOpen(os.Getpid(), 0); err != nil {
+		return nil, nil, failed("open ourselves", err)
+	}
+	s.listenSignals()
+	done := make(chan assembled, 1)
+	go func() { done <- assemble(&secret) }()
+	return done, warmThreads(), nil
 }
 
 func (s *server) awaitPlan() (*Plan, error) {
@@ -147,22 +154,54 @@ func (s *server) awaitPlan() (*Plan, error) {
 	}
 }
 
-// takeGroups enters the control groups whose descriptors came with the plan. It moves the main thread alone, which is
+// takeFiles puts what came with the plan to its use. It enters the control groups with the main thread alone, which is
 // the one that forks: the kernel does that at once, and our other threads do not count towards the box's limits.
-func (s *server) takeGroups() error {
+func (s *server) takeFiles() error {
 	fds := s.owner.rights
 	s.owner.rights = nil
-	if len(fds) < s.plan.Groups {
-		return failed("enter the control groups", unix.EBADF)
+	next := func() (fd int, err error) {
+		if len(fds) == 0 {
+			return -1, failed("take what comes with the plan", unix.EBADF)
+		}
+		fd, fds = fds[0], fds[1:]
+		return fd, nil
 	}
-	for _, fd := range fds[:s.plan.Groups] {
+	for _, at := range []int{fdLog, fdListen, fdJobs} {
+		fd, err := next()
+		if err != nil {
+			return err
+		}
+		if err := unix.Dup3(fd, at, unix.O_CLOEXEC); err != nil {
+			return failed("take what comes with the plan", err)
+		}
+		unix.Close(fd)
+	}
+	for range s.plan.Groups {
+		fd, err := next()
+		if err != nil {
+			return err
+		}
 		if _, err := unix.Write(fd, []byte("0")); err != nil {
 			return failed("enter the control groups", err)
 		}
 		unix.Close(fd)
 	}
-	if fds = fds[s.plan.Groups:]; s.plan.OOM && len(fds) > 0 {
-		s.oom = fds[0]
+	if s.plan.OOM {
+		fd, err := next()
+		if err != nil {
+			return err
+		}
+		s.oom = fd
+	}
+	for i := range s.plan.Mounts {
+		m := &s.plan.Mounts[i]
+		if m.Step != StepBind || m.Source != "" {
+			continue
+		}
+		if m.Tree < 0 || m.Tree >= len(fds) {
+			return failed("take what comes with the plan", unix.EBADF)
+		}
+		m.Tree = fds[m.Tree] // from here on its descriptor, which is closed when it has its place
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ func answerSpawn(message []byte, rights []int) (pid, fd int, err error) {
 		return 0, fd, err
 	}
 	c := Clone{Namespaces: r.u32(), Inside: r.int(), HostUID: r.int(), HostGID: r.int(), Group: r.flag(), Privileged: r.flag()}
-	if r.err != nil || len(rights) < FirstFree-2 {
+	if want := map[bool]int{false: 1, true: 2}[c.Group]; r.err != nil || len(rights) != want {
 		return 0, -1, failed("start a resident", unix.EPROTO)
 	}
 	return c.Start(rights)

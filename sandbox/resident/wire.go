@@ -20,13 +20,17 @@ const (
 	holderName  = "hardshell-holder" // sits in a user namespace until it is killed
 )
 
-// Descriptors that a resident is started with. Those of a plan follow from FirstFree on.
+// Descriptors of a resident. It is started with the first owner's connection only; the others come with the plan.
 const (
-	fdOwner   = 3 // the first owner's connection
-	fdListen  = 4 // where later owners connect
-	fdJobs    = 5 // the jobs folder
-	FirstFree = 6
+	fdLog    = 2
+	fdOwner  = 3
+	fdListen = 4 // where later owners connect
+	fdJobs   = 5 // the jobs folder
+	fdFree   = 6
 )
+
+// MostFiles bounds the descriptors that come with a plan: three, those of the control groups, and its trees.
+const MostFiles = 64
 
 // MaxPacket bounds one packet; a longer message travels in parts.
 const MaxPacket = 64 << 10

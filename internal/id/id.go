@@ -25,6 +25,8 @@ const (
 	Container          = "cntr"
 	ContainerFile      = "cfile"
 	File               = "file"
+	Skill              = "skill"
+	SkillVersion       = "skillver"
 	Key                = "key"
 	Organisation       = "org"
 	Request            = "req"

@@ -129,17 +129,6 @@ func (b *Box) Live() []*process.Job {
 // LastEnd is when the last call had ended that ended before we came to own the box; zero is none, or not known.
 func (b *Box) LastEnd() time.Time { return b.lastEnd }
 
-// Found is what became of a command.
-type Found int
-
-// What can have become of a command.
-const (
-	Never       Found = iota // it was never started
-	Running                  // its call goes on
-	Ended                    // its end is known
-	Interrupted              // it was started, and its end will never be known
-)
-
 // Find says what became of a command, of which it reads Key, Index, Lease and Fence only, and returns its job if it was
 // ever started. It starts nothing. After a Never no earlier owner of the lease can start it, for their fence is lower.
 func (b *Box) Find(ctx context.Context, c process.Command) (*process.Job, Found, error) {
@@ -361,4 +350,10 @@ func startOf(pid int) uint64 {
 func bootID() string {
 	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return string(bytes.TrimSpace(text))
+}
+
+// Known says that a box has lived in a state folder.
+func Known(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, reportName))
+	return err == nil
 }

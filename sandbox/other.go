@@ -20,9 +20,6 @@ func unsupported() error {
 // Open refuses: nothing runs weaker than asked.
 func Open(context.Context, Spec) (*Box, error) { return nil, unsupported() }
 
-// Attach refuses.
-func Attach(context.Context, string, uint64) (*Box, error) { return nil, unsupported() }
-
 // Report is empty.
 func (b *Box) Report() Report { return Report{} }
 

@@ -23,12 +23,22 @@ const (
 	pace = 20 * time.Millisecond
 )
 
+// Cursor is how much of a command's output somebody has: bytes of the deltas' text, of each stream.
+type Cursor struct{ Stdout, Stderr int64 }
+
 // Follow yields the command's output as it comes, from the start, and ends at the command's end. Each stream is cut
 // after 1 MiB; a last delta then says how much was left out. The result's views and counts are of the whole stream.
 func (e *Execution) Follow(ctx context.Context) iter.Seq2[Delta, error] {
+	return e.FollowFrom(ctx, Cursor{})
+}
+
+// FollowFrom is Follow from a cursor on. The text of a stream depends on its bytes alone, however they came and whoever
+// follows: what is behind the cursor fits to what is before it.
+func (e *Execution) FollowFrom(ctx context.Context, from Cursor) iter.Seq2[Delta, error] {
 	return func(yield func(Delta, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		b := &buffer{wake: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+		b.streams[0].skip, b.streams[1].skip = from.Stdout, from.Stderr
 		var wg sync.WaitGroup
 		defer wg.Wait()
 		defer cancel()
@@ -72,7 +82,8 @@ type buffer struct {
 type liveStream struct {
 	decoder process.Decoder
 	text    []byte // decoded, not taken
-	shown   int64  // bytes of text so far
+	skip    int64  // bytes of text that the reader has and is not given
+	shown   int64  // bytes of text so far, those included
 	next    int64  // offset of the next byte
 	cut     bool   // maxLive was reached
 	left    int64  // bytes that were left out
@@ -100,20 +111,10 @@ func (b *buffer) add(ctx context.Context, chunk process.Chunk) bool {
 	for data := chunk.Data; ; {
 		b.mu.Lock()
 		if gap := chunk.Offset - s.next; gap > 0 {
-			s.text = fmt.Appendf(s.text, "%s\n[… %d bytes no longer kept …]\n", s.decoder.Flush(), gap)
+			s.put(fmt.Sprintf("%s\n[… %d bytes no longer kept …]\n", s.decoder.Flush(), gap))
 			s.next += gap
 		}
-		n := min(len(data), maxDelta-len(s.text))
-		if s.cut {
-			n = len(data)
-			s.left += int64(n)
-		} else if n > 0 {
-			text := s.decoder.Write(data[:n])
-			s.text = append(s.text, text...)
-			s.shown += int64(len(text))
-			s.cut = s.shown >= maxLive
-		}
-		n = max(n, 0)
+		n := s.take(data)
 		s.next += int64(n)
 		data = data[n:]
 		full := len(s.text) >= maxDelta/2
@@ -135,15 +136,44 @@ func (b *buffer) add(ctx context.Context, chunk process.Chunk) bool {
 	}
 }
 
+// take decodes some of data, as much as there is room for, and says how much that was.
+func (s *liveStream) take(data []byte) int {
+	if s.cut {
+		s.left += int64(len(data))
+		return len(data)
+	}
+	n := max(min(len(data), maxDelta-len(s.text)), 0)
+	if near := maxLive - s.shown; int64(n)*int64(len("\uFFFD")) >= near { // the cut is after a byte, whatever came with it
+		for i := range n {
+			s.put(s.decoder.Write(data[i : i+1]))
+			if s.shown >= maxLive {
+				s.cut = true
+				return i + 1
+			}
+		}
+		return n
+	}
+	s.put(s.decoder.Write(data[:n]))
+	return n
+}
+
+// put adds text, but for what the reader has.
+func (s *liveStream) put(text string) {
+	s.shown += int64(len(text))
+	known := min(s.skip, int64(len(text)))
+	s.skip -= known
+	s.text = append(s.text, text[known:]...)
+}
+
 func (b *buffer) end(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range b.streams {
 		s := &b.streams[i]
 		if !s.cut {
-			s.text = append(s.text, s.decoder.Flush()...)
+			s.put(s.decoder.Flush())
 		} else if s.left > 0 {
-			s.text = fmt.Appendf(s.text, "\n[… %d more bytes left out of the live output …]\n", s.left)
+			s.put(fmt.Sprintf("\n[… %d more bytes left out of the live output …]\n", s.left))
 		}
 	}
 	b.over, b.err = true, err

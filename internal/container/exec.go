@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -23,6 +24,8 @@ type Command struct {
 	Script    string        // exact bytes, run as bash -c without login
 	Timeout   time.Duration // 0 is the default; a longer one than is allowed is cut
 	MaxOutput int           // characters of each stream in the result; 0 is the default, never more than that
+	Lease     string        // whose Fence it is: the response's id; empty is the Key
+	Fence     uint64        // the owner's; one lower than was seen for the lease is refused with CodeStaleOwner
 }
 
 const (
@@ -92,6 +95,9 @@ func (s *Service) Exec(ctx context.Context, org, containerID string, c Command) 
 	if _, err := s.Usable(ctx, org, containerID); err != nil {
 		return nil, err
 	}
+	if err := s.fences.raise(containerID, c); err != nil {
+		return nil, err
+	}
 	p, ws, err := s.prepare(ctx, containerID)
 	if err != nil {
 		return nil, err
@@ -111,37 +117,44 @@ func (s *Service) Exec(ctx context.Context, org, containerID string, c Command) 
 }
 
 func (s *Service) start(ctx context.Context, p *place, ws Workspace, c Command) (*Execution, error) {
-	box, tree, err := s.box(ctx, p)
+	b, tree, err := s.box(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	argv, script, err := s.argv(ws, c.Script)
+	argv, script, err := s.argv(ws, c)
 	if err != nil {
 		return nil, err
 	}
-	e := &Execution{service: s, place: p, tree: tree, script: script, workspace: ws, isolation: box.Isolation(),
+	e := &Execution{service: s, place: p, tree: tree, script: script, workspace: ws, isolation: b.box.Isolation(),
 		timeout: s.limits.timeout(c.Timeout), chars: s.limits.output(c.MaxOutput), begun: s.now(), done: make(chan struct{})}
 	e.span = tree.open()
-	e.job, err = box.Start(ctx, process.Command{Key: c.Key, Index: c.Index, Argv: argv, Env: environment(ws.Shell),
-		Dir: Workdir, Timeout: e.timeout})
+	e.job, err = b.box.Start(ctx, process.Command{Key: c.Key, Index: c.Index, Argv: argv, Env: environment(ws.Shell),
+		Dir: Workdir, Timeout: e.timeout, Lease: c.Lease, Fence: c.Fence})
 	if err != nil {
 		e.span.close()
 		e.removeScript()
 		return nil, failed(err, "The command could not be started.")
 	}
+	e.restarted = b.restarted()
+	s.watchOver(ctx, e)
+	return e, nil
+}
+
+// watchOver follows an execution to its end. It is counted in, so that Close waits for it.
+func (s *Service) watchOver(ctx context.Context, e *Execution) {
 	e.detach = context.AfterFunc(ctx, e.Cancel)
 	s.disk.entered(e)
-	go e.finish() // Close waits for it: it is counted in
-	return e, nil
+	go e.finish()
 }
 
 // argv runs a script by its exact bytes. "--" keeps a script that begins with a dash from being an option, and the
 // name behind it makes the shell's messages begin with "bash:" and not with a path. A script that is too long for an
 // argument is read from a file in the container's /tmp; script is its host path, to be removed at the end.
-func (s *Service) argv(ws Workspace, text string) (argv []string, script string, err error) {
+func (s *Service) argv(ws Workspace, c Command) (argv []string, script string, err error) {
+	text := c.Script
 	name := ws.Shell[strings.LastIndexByte(ws.Shell, '/')+1:]
 	if len(text) > maxInline {
-		script = scriptPrefix + rand.Text()
+		script = scriptName(c)
 		if err := writeScript(ws, script, text); err != nil {
 			return nil, "", failed(err, "The command is too long to be an argument and could not be written to a file.")
 		}
@@ -150,13 +163,17 @@ func (s *Service) argv(ws Workspace, text string) (argv []string, script string,
 	return []string{ws.Shell, "-c", "--", text, name}, script, nil
 }
 
+// scriptName is the same whoever owns the command, so that a later owner removes the file too.
+func scriptName(c Command) string { return scriptPrefix + c.Key + "-" + strconv.Itoa(c.Index) }
+
 func writeScript(ws Workspace, name, text string) error {
 	root, err := os.OpenRoot(ws.Tmp)
 	if err != nil {
 		return fmt.Errorf("write script: %w", err)
 	}
 	defer root.Close()
-	f, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	half := scriptPrefix + rand.Text() // the command may be there already, and be reading the same text
+	f, err := root.OpenFile(half, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("write script: %w", err)
 	}
@@ -167,8 +184,11 @@ func writeScript(ws Workspace, name, text string) error {
 	if closing := f.Close(); err == nil {
 		err = closing
 	}
+	if err == nil {
+		err = root.Rename(half, name)
+	}
 	if err != nil {
-		root.Remove(name)
+		root.Remove(half)
 		return fmt.Errorf("write script: %w", diskFull(err))
 	}
 	return nil

@@ -108,7 +108,7 @@ func TestALongScriptIsReadFromAFile(t *testing.T) {
 		t.Errorf("left in /tmp: %v, %v", left, err)
 	}
 	ws := Workspace{Tmp: t.TempDir(), Shell: "/bin/sh"}
-	argv, name, err := b.argv(ws, script)
+	argv, name, err := b.argv(ws, Command{Key: "k", Script: script})
 	if err != nil {
 		t.Fatal(err)
 	}

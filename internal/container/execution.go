@@ -24,6 +24,7 @@ type Result struct {
 	Duration       time.Duration
 	Timeout        time.Duration // what the command was given
 	Isolation      Isolation
+	Restarted      bool   // the container's box was lost before this command, with every process; told once
 	Changed        []File // files of the workspace that were made or changed meanwhile and exist; at most 64
 	ChangedMore    int    // how many more there are
 	ChangedPartial bool   // the watch missed something: there may be others
@@ -41,6 +42,7 @@ type Execution struct {
 	workspace Workspace
 	script    string // a file in /tmp that holds a long script
 	isolation Isolation
+	restarted bool
 	timeout   time.Duration
 	chars     int
 	begun     time.Time
@@ -54,6 +56,9 @@ type Execution struct {
 
 // Cancel kills the command's processes, and nobody else's. It does not wait: the end arrives as usual.
 func (e *Execution) Cancel() { e.job.Kill() }
+
+// Release lets the command run on when the context of Exec or Reattach ends: its next owner will care for it.
+func (e *Execution) Release() { e.detach() }
 
 // Done is closed when Wait has its answer.
 func (e *Execution) Done() <-chan struct{} { return e.done }
@@ -84,10 +89,12 @@ func (e *Execution) finish() {
 	e.service.disk.left(e)
 	ended := e.service.now()
 	defer e.service.leave(e.place)
-	e.removeScript()
+	if !handedOver(err) {
+		e.removeScript()
+	}
 	e.result = Result{ExitCode: exit.Code, Error: exit.Error, Signal: exit.Signal, TimedOut: exit.TimedOut,
 		Cancelled: exit.Cancelled, OutOfMemory: exit.OutOfMemory, StdoutLost: exit.StdoutLost, StderrLost: exit.StderrLost,
-		Duration: exit.Ended.Sub(exit.Started), Timeout: e.timeout, Isolation: e.isolation}
+		Duration: exit.Ended.Sub(exit.Started), Timeout: e.timeout, Isolation: e.isolation, Restarted: e.restarted}
 	if exit.Started.IsZero() || exit.Ended.IsZero() {
 		e.result.Duration = ended.Sub(e.begun)
 	}
@@ -113,6 +120,9 @@ func (e *Execution) finish() {
 
 // lost says why the end was not seen.
 func (e *Execution) lost(err error) error {
+	if handedOver(err) {
+		return fault.Wrap(fault.Conflict, err, "Another server follows the command now.").WithCode(CodeHandedOver)
+	}
 	e.place.mu.Lock()
 	ended, gone := e.place.ended, e.place.gone
 	e.place.mu.Unlock()
@@ -123,6 +133,12 @@ func (e *Execution) lost(err error) error {
 		return fault.Wrap(fault.Cancelled, err, "The command was stopped: %s", message(ended))
 	}
 	return failed(err, "The container's sandbox ended while the command ran.")
+}
+
+// handedOver says that a command goes on, with another owner.
+func handedOver(err error) bool {
+	e, ok := fault.As(err)
+	return ok && e.Code == CodeHandedOver
 }
 
 func message(err error) string {

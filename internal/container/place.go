@@ -3,6 +3,7 @@ package container
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hardshell-dev/hardshell/fault"
@@ -33,6 +34,13 @@ type boot struct {
 	done chan struct{} // closed when box and err are set
 	box  Box
 	err  error
+	told atomic.Bool // a command has heard that the box before this one is gone
+}
+
+// restarted says, once, that this box stands for one that is gone with its processes.
+func (b *boot) restarted() bool {
+	keeper, ok := b.box.(Keeper)
+	return ok && keeper.Restarted() && !b.told.Swap(true)
 }
 
 // over says whether a new attempt is needed: this one failed, or its box is gone.
@@ -159,6 +167,10 @@ func (s *Service) begin(p *place) error {
 // leave counts a command out: idle time begins here.
 func (s *Service) leave(p *place) {
 	defer s.wg.Done()
+	s.uncount(p)
+}
+
+func (s *Service) uncount(p *place) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.running--
@@ -176,7 +188,7 @@ func (p *place) used(now time.Time) error {
 }
 
 // box returns the container's box and boots it if there is none.
-func (s *Service) box(ctx context.Context, p *place) (Box, *tree, error) {
+func (s *Service) box(ctx context.Context, p *place) (*boot, *tree, error) {
 	p.mu.Lock()
 	if p.ended != nil {
 		defer p.mu.Unlock()
@@ -198,7 +210,7 @@ func (s *Service) box(ctx context.Context, p *place) (Box, *tree, error) {
 	defer late.Stop()
 	select {
 	case <-b.done:
-		return b.box, tree, b.err
+		return b, tree, b.err
 	case <-late.C:
 		return nil, nil, fault.New(fault.Unavailable, "The container did not start within %s.", bootTimeout)
 	case <-ctx.Done():
@@ -217,6 +229,9 @@ func (s *Service) open(spec Spec, b, old *boot) {
 		}
 	}
 	begun := s.now()
+	if b.err = s.owned(); b.err != nil {
+		return
+	}
 	b.box, b.err = s.runtime.Open(ctx, spec)
 	if b.err != nil {
 		b.err = failed(b.err, "The container could not be started.")

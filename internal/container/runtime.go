@@ -3,6 +3,7 @@ package container
 import (
 	"context"
 	"iter"
+	"time"
 
 	"github.com/hardshell-dev/hardshell/sandbox/process"
 )
@@ -34,7 +35,8 @@ type Runtime interface {
 	Remove(ctx context.Context, spec Spec) error
 }
 
-// A Reclaimer is a runtime that can end what an earlier gateway on this data folder left alive, keeping the folders.
+// A Reclaimer is a runtime that can end what an earlier gateway on this data folder left alive, keeping the folders. One
+// that can take it over is an Adopter.
 type Reclaimer interface {
 	Reclaim(ctx context.Context, spec Spec) error
 }
@@ -69,10 +71,12 @@ type Job interface {
 // Spec is what a runtime needs to know of a container.
 type Spec struct {
 	ID          string
-	Dir         string // the container's own folder, absolute
-	Slot        int    // a small number that no other living container of this data folder has
-	MemoryBytes int64  // 0 is no limit
-	Pids        int    // 0 is no limit
+	Dir         string        // the container's own folder, absolute
+	Slot        int           // a small number that no other living container of this data folder has
+	MemoryBytes int64         // 0 is no limit
+	Pids        int           // 0 is no limit
+	Lease       time.Duration // how long a box outlives its owner, if the runtime is an Adopter; 0 is not at all
+	Fence       uint64        // the owner's: a box refuses a lower one than it has seen
 }
 
 // Workspace is a container's folders on this host.

@@ -47,6 +47,10 @@ type Service struct {
 	disk    *disk
 	seenBox atomic.Pointer[Isolation] // of the last box that was opened
 
+	fence    uint64 // of this process, for the boxes
+	fences   fences // of the responses' owners, for their commands
+	rebooted bool   // the machine ended without us: what was not on the disk is lost
+
 	ctx  context.Context // ends with Close
 	stop context.CancelFunc
 	wg   sync.WaitGroup
@@ -56,8 +60,8 @@ type Service struct {
 	closed bool
 }
 
-// New opens the containers of a data folder. What an earlier gateway left behind there is ended first: its boxes are
-// closed, not adopted, and folders that no living row owns are removed.
+// New opens the containers of a data folder. What an earlier gateway left alive there is adopted, and its commands go on;
+// what nobody answers for is ended, and folders that no living row owns are removed.
 func New(ctx context.Context, o Options) (*Service, error) {
 	s := &Service{db: o.DB, runtime: o.Runtime, dir: o.Dir, limits: o.Limits.withDefaults(), now: o.Clock, log: o.Logger,
 		places: map[string]*place{}}
@@ -87,7 +91,10 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	}
 	s.watch = newNotifier(s.log)
 	undo.Add(s.watch.close)
-	if err := s.reclaim(ctx); err != nil {
+	if err := s.claim(); err != nil {
+		return nil, fmt.Errorf("open containers: %w", err)
+	}
+	if err := s.adopt(ctx); err != nil {
 		return nil, fmt.Errorf("open containers: %w", err)
 	}
 	// The service outlives the context that opened it: Close ends it.
@@ -96,43 +103,6 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	s.wg.Go(func() { s.disk.watchUntil(s.ctx) })
 	undo.Release()
 	return s, nil
-}
-
-// reclaim ends what an earlier gateway left alive and finishes what it had begun to remove.
-func (s *Service) reclaim(ctx context.Context) error {
-	rows, err := s.foldedRows(ctx)
-	if err != nil {
-		return err
-	}
-	known := make(map[string]bool, len(rows))
-	for _, r := range rows {
-		known[r.ID] = true
-		s.slots.take(int(r.slot.Int64))
-		if r.Status == Deleted {
-			s.clear(ctx, r)
-			continue
-		}
-		reclaimer, ok := s.runtime.(Reclaimer)
-		if _, err := os.Stat(s.folder(r.ID)); err != nil || !ok {
-			continue // never prepared
-		}
-		if err := reclaimer.Reclaim(ctx, s.spec(r)); err != nil {
-			s.log.Error("a container's old processes could not be ended", "container", r.ID, "error", err)
-		}
-	}
-	entries, err := os.ReadDir(s.dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if known[e.Name()] || !id.Valid(id.Container, e.Name()) {
-			continue
-		}
-		if err := s.runtime.Remove(ctx, Spec{ID: e.Name(), Dir: s.folder(e.Name())}); err != nil {
-			s.log.Error("a stray container folder could not be removed", "container", e.Name(), "error", err)
-		}
-	}
-	return nil
 }
 
 func (s *Service) folder(id string) string { return filepath.Join(s.dir, id) }
@@ -144,7 +114,8 @@ func (s *Service) spec(r row) Spec {
 			s.log.Error("a stored memory limit is not readable", "container", r.ID, "memory_limit", r.MemoryLimit)
 		}
 	}
-	return Spec{ID: r.ID, Dir: s.folder(r.ID), Slot: int(r.slot.Int64), MemoryBytes: memory, Pids: s.limits.Pids}
+	return Spec{ID: r.ID, Dir: s.folder(r.ID), Slot: int(r.slot.Int64), MemoryBytes: memory, Pids: s.limits.Pids,
+		Lease: min(r.IdleTTL, maxLease), Fence: s.fence}
 }
 
 // Create makes a container: a row. Nothing is started. Where the runtime can make no box, its refusal is the answer:
@@ -285,7 +256,10 @@ func (s *Service) empty(ctx context.Context, p *place, r row) error {
 const closeTimeout = time.Minute
 
 // Close ends every box of this service and waits for that. Containers stay; their processes do not.
-func (s *Service) Close(ctx context.Context) error {
+func (s *Service) Close(ctx context.Context) error { return s.finish(ctx, s.shut) }
+
+// finish ends the service; end is what becomes of each place's box.
+func (s *Service) finish(ctx context.Context, end func(context.Context, *place) error) error {
 	s.mu.Lock()
 	s.closed = true
 	places := make([]*place, 0, len(s.places))
@@ -299,7 +273,7 @@ func (s *Service) Close(ctx context.Context) error {
 	for _, p := range places {
 		go func() {
 			p.refuse(stopping, nil)
-			errs <- s.shut(ctx, p)
+			errs <- end(ctx, p)
 		}()
 	}
 	var first error
@@ -324,5 +298,6 @@ func (s *Service) Close(ctx context.Context) error {
 		}
 	}
 	s.watch.close()
+	s.inOrder()
 	return first
 }

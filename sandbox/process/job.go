@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/sandbox/resident"
@@ -159,4 +160,13 @@ func (s spool) ReadAt(p []byte, off int64) (int, error) {
 	}
 	defer f.Close()
 	return f.ReadAt(p, off)
+}
+
+// Begun is a time shortly before the command's start, as far as its folder knows: the request is written just after it.
+func (j *Job) Begun() time.Time {
+	info, err := os.Stat(filepath.Join(j.dir, resident.FileRequest))
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime().Add(-100 * time.Millisecond)
 }

@@ -64,6 +64,9 @@ func (c Command) Validate() error {
 	if err := resident.CheckKey(c.Key); err != nil {
 		return fault.Wrap(fault.Invalid, err, "%v", err)
 	}
+	if c.Lease != "" && resident.CheckKey(c.Lease) != nil {
+		return fault.New(fault.Invalid, "a command's lease is made like a key")
+	}
 	if c.Index < 0 {
 		return fault.New(fault.Invalid, "a command's index is not negative")
 	}

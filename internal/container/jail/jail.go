@@ -2,8 +2,9 @@
 // namespaces, a minimal read-only root and, when we are root, a uid that no other container has.
 //
 // It keeps folders and opens boxes; rows, idle time and files are the container package's. What holds: a container's
-// box lives no longer than the process that opened it, so what an earlier one left is ended and never adopted; the
-// three folders that a container sees belong to its uid, everything beside them to us.
+// box outlives the process that opened it by its lease and no longer, and a later process adopts it with all that runs;
+// one that it does not understand it ends; the three folders that a container sees belong to its uid, everything beside
+// them to us.
 package jail
 
 import (
@@ -14,9 +15,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"time"
 
-	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/internal/container"
 	"github.com/hardshell-dev/hardshell/sandbox"
 	"github.com/hardshell-dev/hardshell/sandbox/process"
@@ -27,23 +26,25 @@ type Options struct {
 	ReadOnlyBinds []string // further host paths that commands may read
 }
 
-// runtime is a container.Runtime and a container.Reclaimer.
+// runtime is a container.Runtime, and whatever else is named below.
 type runtime struct {
 	binds []string
-	fence uint64   // of this process: higher than that of every process before it
 	uids  uidRange // of containers, when we are root
+	past  settled
 }
 
 var (
 	_ container.Runtime   = (*runtime)(nil)
 	_ container.Reclaimer = (*runtime)(nil)
+	_ container.Adopter   = (*runtime)(nil)
 	_ container.Bounded   = (*runtime)(nil)
+	_ container.Keeper    = box{}
 	_ container.Job       = (*process.Job)(nil)
 )
 
 // New returns the runtime.
 func New(o Options) container.Runtime {
-	r := &runtime{binds: o.ReadOnlyBinds, fence: uint64(time.Now().UnixNano())}
+	r := &runtime{binds: o.ReadOnlyBinds}
 	if os.Geteuid() == 0 {
 		r.uids = chooseUIDs()
 	}
@@ -131,30 +132,24 @@ func (r *runtime) Open(ctx context.Context, spec container.Spec) (container.Box,
 	if err != nil {
 		return nil, err
 	}
+	restarted := sandbox.Known(boxDir(spec))
 	b, err := sandbox.Open(ctx, sandbox.Spec{
 		Dir:    boxDir(spec),
 		Policy: sandbox.Policy{Mode: sandbox.WorkspaceWrite, Network: sandbox.NetworkOff},
 		Hosted: &sandbox.Hosted{Workspace: ws.Dir, Tmp: ws.Tmp, Home: ws.Home, UID: ws.UID, ReadOnlyBinds: r.binds},
 		Limits: sandbox.Limits{MemoryBytes: spec.MemoryBytes, Pids: spec.Pids},
-		Fence:  r.fence,
+		Grace:  spec.Lease,
+		Fence:  spec.Fence,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return box{b}, nil
+	return box{b, restarted}, nil
 }
 
-// Reclaim ends a box that an earlier process left behind. Such a box ends by itself when its owner does; here nothing
-// is left to chance.
+// Reclaim ends a box that an earlier process left behind, of whatever version.
 func (r *runtime) Reclaim(ctx context.Context, spec container.Spec) error {
-	b, err := sandbox.Attach(ctx, boxDir(spec), r.fence)
-	if fault.KindOf(err) == fault.NotFound {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("reclaim container: %w", err)
-	}
-	if err := b.Close(); err != nil {
+	if err := sandbox.End(ctx, boxDir(spec), spec.Fence); err != nil {
 		return fmt.Errorf("reclaim container: %w", err)
 	}
 	return nil
@@ -168,6 +163,7 @@ func (r *runtime) Remove(ctx context.Context, spec container.Spec) error {
 	if err := r.Reclaim(ctx, spec); err != nil {
 		return err
 	}
+	r.past.forget(spec.Dir)
 	if err := removeAll(spec.Dir); err != nil {
 		return fmt.Errorf("remove container: %w", err)
 	}
@@ -204,22 +200,3 @@ func unlock(root *os.Root, dir string) {
 		}
 	}
 }
-
-// box is a sandbox seen as a container's box.
-type box struct{ *sandbox.Box }
-
-func (b box) Start(ctx context.Context, c process.Command) (container.Job, error) {
-	job, err := b.Box.Start(ctx, c)
-	if err != nil {
-		return nil, err // not a nil *Job in a Job
-	}
-	return job, nil
-}
-
-func (b box) Isolation() container.Isolation {
-	report := b.Report()
-	return container.Isolation{Asked: string(report.Asked), Got: string(report.Got), Missing: report.Missing}
-}
-
-// Close ends every process of the box. The sandbox bounds its own end, so that ctx has nothing to add.
-func (b box) Close(context.Context) error { return b.Box.Close() }

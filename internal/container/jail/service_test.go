@@ -1,19 +1,12 @@
 package jail
 
 import (
-	"bufio"
 	"context"
-	"errors"
-	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -170,78 +163,4 @@ func TestDisconnectStopsTheCommand(t *testing.T) {
 	if d := time.Since(begun); d > time.Second {
 		t.Errorf("it took %v", d)
 	}
-}
-
-// A gateway that is killed leaves no process behind, and its successor finds the files.
-func TestKilledOwnerLeavesNoStrays(t *testing.T) {
-	require.Feature(t, "jail", New(Options{}).Supported(t.Context()))
-	data := t.TempDir()
-	child := exec.Command(os.Args[0], "-test.run=^TestOwnerToBeKilled$", "-test.v")
-	child.Env = append(os.Environ(), ownerVariable+"="+data)
-	child.Stderr = os.Stderr
-	out, err := child.StdoutPipe()
-	if err == nil {
-		err = child.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { child.Process.Kill(); child.Wait() })
-	var id string
-	for lines := bufio.NewScanner(out); id == ""; {
-		if !lines.Scan() {
-			t.Fatal("the owner did not get so far")
-		}
-		id, _ = strings.CutPrefix(lines.Text(), "container ")
-		if !strings.HasPrefix(id, "cntr_") {
-			id = ""
-		}
-	}
-	held, err := os.Open(filepath.Join(data, "containers", id, "workspace", "held"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer held.Close()
-	if err := child.Process.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	child.Wait()
-	held.SetReadDeadline(time.Now().Add(time.Minute))
-	if _, err := held.Read(make([]byte, 1)); err != io.EOF {
-		t.Fatalf("a process outlived its owner: %v", err)
-	}
-
-	s, ctx := service(t, data)
-	if r := run(t, s, ctx, id, "cat kept"); r.Stdout.Text != "kept\n" {
-		t.Errorf("after the restart: %+v", r)
-	}
-	files, _, err := s.Files(ctx, org, id, container.Page{})
-	if err != nil || len(files) != 1 {
-		t.Errorf("files: %+v, %v", files, err)
-	}
-	if err := s.Delete(ctx, org, id); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(data, "containers", id)); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("its folder: %v", err)
-	}
-}
-
-// ownerVariable holds the data folder of an owner that is to be killed.
-const ownerVariable = "HARDSHELL_TEST_OWNER"
-
-// TestOwnerToBeKilled is the other process of TestKilledOwnerLeavesNoStrays.
-func TestOwnerToBeKilled(t *testing.T) {
-	data := os.Getenv(ownerVariable)
-	if data == "" {
-		return // not the other half of anything
-	}
-	s, ctx := service(t, data)
-	id := create(t, s, ctx)
-	run(t, s, ctx, id, "echo kept >kept; mkfifo held; chmod 666 held; (setsid sleep 1000 >held 2>/dev/null &) >/dev/null")
-	if _, err := s.Exec(ctx, org, id, container.Command{Script: "sleep 1000 >held"}); err != nil {
-		t.Fatal(err)
-	}
-	fmt.Println("container", id)
-	select {} // until the parent kills this process
 }

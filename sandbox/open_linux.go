@@ -76,6 +76,8 @@ func (s *Spec) check() error {
 		return fault.New(fault.Invalid, "a box's state folder is an absolute path, not %q", s.Dir)
 	case s.Policy.Mode < ReadOnly || s.Policy.Mode > ExternalSandbox:
 		return fault.New(fault.Invalid, "%d is not a sandbox mode", int(s.Policy.Mode))
+	case s.Policy.Network == NetworkProxied && !jailed:
+		return fault.New(fault.Invalid, "%s confines nothing, so no proxy can be its only way out", s.Policy.Mode)
 	case s.Hosted == nil && !filepath.IsAbs(s.Cwd):
 		return fault.New(fault.Invalid, "a box's working folder is an absolute path, not %q", s.Cwd)
 	case s.Hosted != nil && !jailed:
@@ -96,7 +98,7 @@ func begin(spec *Spec, id identity) (*layout, *Report) {
 		l.Home = spec.Cwd
 		return l, &Report{Asked: RungNone, Got: RungNone}
 	}
-	l.Jail, l.Confine, l.Network = true, true, spec.Policy.Network == NetworkOff
+	l.Jail, l.Confine, l.Network = true, true, spec.Policy.Network != NetworkFull
 	if spec.Limits.Pids > 0 {
 		l.MaxPids = spec.Limits.Pids + ownThreads
 	}

@@ -106,7 +106,7 @@ func generatedFiles(network Network) []generated {
 		{"/etc/hostname", "hardshell\n"},
 		{"/etc/nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n"},
 	}
-	if network == NetworkOff {
+	if network != NetworkFull {
 		files = append(files, generated{"/etc/resolv.conf", ""})
 	}
 	return files

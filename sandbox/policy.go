@@ -43,14 +43,18 @@ type Network int
 
 // The networks. The zero value is the tightest.
 const (
-	NetworkOff  Network = iota // a loopback interface of its own and nothing else
-	NetworkFull                // the host's network
+	NetworkOff     Network = iota // a loopback interface of its own and nothing else
+	NetworkFull                   // the host's network
+	NetworkProxied                // as NetworkOff, and a proxy that the owner serves on a listener of the box; jails only
 )
 
-// String returns "off" or "full".
+// String returns "off", "full" or "proxied".
 func (n Network) String() string {
-	if n == NetworkFull {
+	switch n {
+	case NetworkFull:
 		return "full"
+	case NetworkProxied:
+		return "proxied"
 	}
 	return "off"
 }

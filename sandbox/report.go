@@ -19,7 +19,7 @@ type Report struct {
 	Asked    Rung     `json:"asked"`
 	Got      Rung     `json:"got"`
 	Mode     string   `json:"mode"`
-	Network  string   `json:"network"` // "off", "full", or "external": that of the box around this one
+	Network  string   `json:"network"` // "off", "full", "proxied", or "external": that of the box around this one
 	Missing  []string `json:"missing,omitempty"`
 	Remedies []string `json:"remedies,omitempty"`
 	Limits   string   `json:"limits"` // "hard" where the kernel enforces what was asked, "none" where nothing is

@@ -99,6 +99,14 @@ func TestABoxWithTheHostsNetworkGivesNoListener(t *testing.T) {
 	}
 }
 
+func TestAnOldBoxGivesNoListener(t *testing.T) {
+	p := newPlace(t)
+	p.spec.Protocol = 2
+	if _, err := p.open(t).Listen(t.Context(), doorPort); fault.KindOf(err) != fault.Unsupported {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestAListenerOfADeadBox(t *testing.T) {
 	box := newPlace(t).open(t)
 	must(t, box.Close())

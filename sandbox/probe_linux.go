@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,7 +57,8 @@ func trial(l Limits) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	return b.Report(), b.Close()
+	err = b.proveClosed(ctx)
+	return b.Report(), errors.Join(err, b.Close())
 }
 
 // Probe tries each part of the isolation on this machine, for hardshell doctor.

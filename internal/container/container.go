@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// The states of a container. Active is the only one in which commands run; none of the others is left again.
+// The states of a container. Active is the only one in which commands run, and only an expired one becomes so again.
 const (
 	Active  = "active"
 	Expired = "expired" // idle for its whole TTL: processes are gone, files stay for a while
@@ -15,7 +15,7 @@ const (
 // next is the table of a container's states.
 var next = map[string][]string{
 	Active:  {Expired, Deleted, Lost},
-	Expired: {Deleted},
+	Expired: {Active, Deleted}, // Active: restored
 	Lost:    {Deleted},
 }
 
@@ -31,6 +31,7 @@ type Container struct {
 	Created     time.Time
 	LastActive  time.Time // start or end of its last command, or now while one runs
 	Ended       time.Time // zero while active
+	DiskLimit   int64     // bytes that its files may take; 0 is no limit
 }
 
 // Expires is when an active container ends if nothing uses it, and when another one ended.
@@ -47,6 +48,7 @@ type CreateSpec struct {
 	MemoryLimit string        // "1g", "512mb", bytes; empty is the default
 	IdleTTL     time.Duration // 0 is the default
 	Network     *NetworkPolicy
+	FileIDs     []string // uploaded files to put into the workspace
 }
 
 // NetworkPolicy is what a container may reach.

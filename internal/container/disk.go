@@ -24,8 +24,9 @@ type disk struct {
 
 	mu     sync.Mutex
 	spaces map[*place]*space
-	free   int64 // at the last look
-	quiet  int   // looks since something was taken
+	puts   map[string]int64 // what containers without a box take, by id: once counted, then added to
+	free   int64            // at the last look
+	quiet  int              // looks since something was taken
 }
 
 // space is what a container takes of the disk.
@@ -74,7 +75,8 @@ func (e *Execution) stopFor(reason, sentence string) bool {
 }
 
 func newDisk(s *Service) *disk {
-	return &disk{service: s, room: diskRoom, count: diskUsed, wake: make(chan struct{}, 1), spaces: map[*place]*space{}}
+	return &disk{service: s, room: diskRoom, count: diskUsed, wake: make(chan struct{}, 1), spaces: map[*place]*space{},
+		puts: map[string]int64{}}
 }
 
 // entered notes a command that was started.
@@ -87,6 +89,7 @@ func (d *disk) entered(e *Execution) {
 		d.spaces[e.place] = sp
 	}
 	sp.calls[e] = false
+	delete(d.puts, e.place.id) // it is counted anew
 	sp.latest = time.Now().Add(calmLook)
 	d.quiet = 0
 	select {
@@ -146,6 +149,45 @@ func (d *disk) used(p *place) (int64, bool) {
 		return 0, false
 	}
 	return sp.used, sp.counted
+}
+
+// maxPuts bounds the containers without a box whose size is remembered.
+const maxPuts = 10_000
+
+// spare is what may still be written into a container from outside. One that runs nothing is counted once.
+func (d *disk) spare(p *place, dir string) (int64, error) {
+	limit := d.service.limits.DiskBytes
+	if limit == 0 {
+		return 1<<62 - 1, nil
+	}
+	d.mu.Lock()
+	used, known := d.puts[p.id]
+	if sp := d.spaces[p]; sp != nil && sp.counted {
+		used, known = sp.used, true
+	}
+	d.mu.Unlock()
+	if !known {
+		var err error
+		if used, err = d.count(dir); err != nil {
+			return 0, fmt.Errorf("count container: %w", err)
+		}
+		d.put(p, used)
+	}
+	return limit - used, nil
+}
+
+// put notes bytes that were written from outside.
+func (d *disk) put(p *place, bytes int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if sp := d.spaces[p]; sp != nil {
+		sp.used += bytes
+		return
+	}
+	if len(d.puts) >= maxPuts {
+		clear(d.puts)
+	}
+	d.puts[p.id] += bytes
 }
 
 // watchUntil looks until the service closes. While no box lives it sleeps.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/blob"
 	"github.com/hardshell-dev/hardshell/internal/store"
 	"github.com/hardshell-dev/hardshell/sandbox/process"
 	"github.com/hardshell-dev/hardshell/sandbox/resident"
@@ -260,6 +261,9 @@ type bench struct {
 	dir   string
 	db    *store.DB
 	ctx   context.Context
+
+	blobs   *blob.Stores // for the next restart; nil: files of expired containers stay in their folders
+	uploads Uploads
 }
 
 func newBench(t testing.TB, limits Limits) *bench {
@@ -282,7 +286,7 @@ func newBench(t testing.TB, limits Limits) *bench {
 func (b *bench) restart(t testing.TB, limits Limits) {
 	t.Helper()
 	b.fake = &fake{t: t, programs: programs(), living: map[string]*fakeBox{}, opening: map[string]bool{}, specs: map[string]Spec{}}
-	s, err := New(b.ctx, Options{DB: b.db, Runtime: b.fake, Dir: b.dir, Limits: limits, Clock: b.clock.time,
+	s, err := New(b.ctx, Options{DB: b.db, Runtime: b.fake, Dir: b.dir, Limits: limits, Clock: b.clock.time, Blobs: b.blobs, Uploads: b.uploads,
 		Logger: slog.New(slog.NewTextHandler(testLog{t}, nil))})
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/internal/cleanup"
+	"github.com/hardshell-dev/hardshell/internal/file"
 	"github.com/hardshell-dev/hardshell/internal/id"
 )
 
@@ -37,10 +38,15 @@ func (s *Service) Put(ctx context.Context, org, containerID, name string, r io.R
 	if err := p.used(s.now()); err != nil {
 		return File{}, err
 	}
-	info, err := s.write(ws, rel, r)
+	room, err := s.disk.spare(p, p.spec.Dir)
+	if err != nil {
+		return File{}, err
+	}
+	info, err := s.write(ws, rel, r, room)
 	if err != nil {
 		return File{}, pathFault(err, name)
 	}
+	s.disk.put(p, info.Size())
 	p.watched().own(rel)
 	rows, err := s.mint(ctx, containerID, []string{rel}, source)
 	if err != nil {
@@ -56,7 +62,8 @@ func (p *place) watched() *tree {
 	return p.tree
 }
 
-func (s *Service) write(ws Workspace, rel string, r io.Reader) (fs.FileInfo, error) {
+// write writes a file of at most room bytes.
+func (s *Service) write(ws Workspace, rel string, r io.Reader, room int64) (fs.FileInfo, error) {
 	root, err := os.OpenRoot(ws.Dir)
 	if err != nil {
 		return nil, err
@@ -74,10 +81,14 @@ func (s *Service) write(ws Workspace, rel string, r io.Reader) (fs.FileInfo, err
 		return nil, err
 	}
 	undo.Add(func() { root.Remove(incoming) })
-	n, err := io.Copy(f, io.LimitReader(r, s.limits.MaxFileBytes+1))
-	if err == nil && n > s.limits.MaxFileBytes {
+	n, err := io.Copy(f, io.LimitReader(r, max(min(s.limits.MaxFileBytes, room), 0)+1))
+	switch {
+	case err == nil && n > s.limits.MaxFileBytes:
 		err = fault.New(fault.TooLarge, "The file has more than the %d bytes that are allowed.", s.limits.MaxFileBytes).
 			WithCode("file_too_large")
+	case err == nil && n > room:
+		err = fault.New(fault.TooLarge, "With this file the container would take more than the %s of the disk that it is allowed.",
+			sizeText(s.limits.DiskBytes)).WithCode(BreachDisk).WithTry("delete files of the container")
 	}
 	if err == nil {
 		err = own(f, ws, 0o644)
@@ -147,39 +158,77 @@ func pathFault(err error, name string) error {
 
 // File returns one file as it is now.
 func (s *Service) File(ctx context.Context, org, containerID, fileID string) (File, error) {
-	root, row, err := s.find(ctx, org, containerID, fileID)
+	at, err := s.find(ctx, org, containerID, fileID)
 	if err != nil {
 		return File{}, err
 	}
-	defer root.Close()
-	info, ok := regular(root, row.path)
-	if !ok {
-		return File{}, noFile(fileID)
-	}
-	return fileOf(containerID, row, info), nil
+	defer at.close()
+	return at.file()
 }
 
-// find returns the row of a file and the workspace that holds it.
-func (s *Service) find(ctx context.Context, org, containerID, fileID string) (*os.Root, fileRow, error) {
-	if _, err := s.Get(ctx, org, containerID); err != nil {
-		return nil, fileRow{}, err
+// found is a file's row and where it is: the workspace, or an archive.
+type found struct {
+	container row
+	row       fileRow
+	root      *os.Root // nil: the archive
+}
+
+func (f found) close() {
+	if f.root != nil {
+		f.root.Close()
+	}
+}
+
+// file is the file as it is now, if it exists.
+func (f found) file() (File, error) {
+	if f.root == nil {
+		return archivedFile(f.container.ID, f.row), nil
+	}
+	info, ok := regular(f.root, f.row.path)
+	if !ok {
+		return File{}, noFile(f.row.id)
+	}
+	return fileOf(f.container.ID, f.row, info), nil
+}
+
+// find returns the row of a file and the place that holds it.
+func (s *Service) find(ctx context.Context, org, containerID, fileID string) (found, error) {
+	r, err := s.settled(ctx, org, containerID)
+	if err != nil {
+		return found{}, err
 	}
 	if !id.Valid(id.ContainerFile, fileID) {
-		return nil, fileRow{}, noFile(fileID)
+		return found{}, noFile(fileID)
 	}
-	row, err := s.fileRow(ctx, containerID, fileID)
+	f, err := s.fileRow(ctx, containerID, fileID)
 	if err != nil {
-		return nil, fileRow{}, err
+		return found{}, err
+	}
+	if r.archive != "" {
+		if !f.at.Valid || f.at.Int64 < 0 {
+			return found{}, noFile(fileID)
+		}
+		return found{container: r, row: f}, nil
 	}
 	_, ws, err := s.prepare(ctx, containerID)
+	if fault.KindOf(err) == fault.Expired { // it may have been archived this very moment
+		if now, again := s.row(ctx, org, containerID); again == nil && now.archive != "" {
+			return s.find(ctx, org, containerID, fileID)
+		}
+	}
 	if err != nil {
-		return nil, fileRow{}, err
+		return found{}, err
 	}
 	root, err := os.OpenRoot(ws.Dir)
 	if err != nil {
-		return nil, fileRow{}, fmt.Errorf("open workspace: %w", err)
+		return found{}, fmt.Errorf("open workspace: %w", err)
 	}
-	return root, row, nil
+	return found{r, f, root}, nil
+}
+
+func archivedFile(containerID string, f fileRow) File {
+	return File{ID: f.id, ContainerID: containerID, Path: Workdir + "/" + strings.ToValidUTF8(f.path, "\uFFFD"), Bytes: f.bytes,
+		Created: f.created, Source: f.source, ContentType: file.ContentType(f.path)}
 }
 
 // regular returns a path's state if it is a regular file. Links are not followed.
@@ -190,7 +239,7 @@ func regular(root *os.Root, rel string) (fs.FileInfo, bool) {
 
 func fileOf(containerID string, row fileRow, info fs.FileInfo) File {
 	return File{ID: row.id, ContainerID: containerID, Path: Workdir + "/" + strings.ToValidUTF8(row.path, "\uFFFD"),
-		Bytes: info.Size(), Created: row.created, Source: row.source, ContentType: contentType(row.path)}
+		Bytes: info.Size(), Created: row.created, Source: row.source, ContentType: file.ContentType(row.path)}
 }
 
 // content is an open file, no longer than it was when it was opened: a download keeps its announced length even while
@@ -204,11 +253,16 @@ func (c content) Close() error { return c.file.Close() }
 
 // OpenFile opens a file of the live workspace for reading.
 func (s *Service) OpenFile(ctx context.Context, org, containerID, fileID string) (io.ReadSeekCloser, File, error) {
-	root, row, err := s.find(ctx, org, containerID, fileID)
+	at, err := s.find(ctx, org, containerID, fileID)
 	if err != nil {
 		return nil, File{}, err
 	}
-	defer root.Close()
+	defer at.close()
+	root, row := at.root, at.row
+	if root == nil {
+		bytes, err := s.archivedContent(ctx, at.container, row)
+		return bytes, archivedFile(containerID, row), err
+	}
 	before, ok := regular(root, row.path)
 	if !ok {
 		return nil, File{}, noFile(fileID)
@@ -232,11 +286,15 @@ func (s *Service) OpenFile(ctx context.Context, org, containerID, fileID string)
 
 // DeleteFile removes a file from the live workspace. A file that comes to be under its path later has another id.
 func (s *Service) DeleteFile(ctx context.Context, org, containerID, fileID string) error {
-	root, row, err := s.find(ctx, org, containerID, fileID)
+	at, err := s.find(ctx, org, containerID, fileID)
 	if err != nil {
 		return err
 	}
-	defer root.Close()
+	defer at.close()
+	root, row := at.root, at.row
+	if root == nil {
+		return s.hideFileRow(ctx, fileID)
+	}
 	if _, ok := regular(root, row.path); !ok {
 		return noFile(fileID)
 	}

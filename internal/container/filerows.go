@@ -18,7 +18,11 @@ type fileRow struct {
 	path    string // relative, as it is on disk
 	source  string
 	created time.Time
+	at      sql.NullInt64 // where its bytes begin in the archive; not valid: not in one; -1: deleted there
+	bytes   int64         // in the archive
 }
+
+const fileColumns = `id, path, source, created, at, bytes`
 
 // pathBatch bounds the paths of one statement and the rows of one read.
 const pathBatch = 200
@@ -28,7 +32,7 @@ func scanFile(s scanner) (fileRow, error) {
 		f       fileRow
 		created int64
 	)
-	if err := s.Scan(&f.id, &f.path, &f.source, &created); err != nil {
+	if err := s.Scan(&f.id, &f.path, &f.source, &created, &f.at, &f.bytes); err != nil {
 		return fileRow{}, err
 	}
 	f.path, f.created = pathOf(f.path), time.UnixMilli(created)
@@ -36,7 +40,7 @@ func scanFile(s scanner) (fileRow, error) {
 }
 
 func (s *Service) fileRows(ctx context.Context, condition string, args ...any) ([]fileRow, error) {
-	rows, err := s.db.Read().QueryContext(ctx, `SELECT id, path, source, created FROM container_file WHERE `+condition, args...)
+	rows, err := s.db.Read().QueryContext(ctx, `SELECT `+fileColumns+` FROM container_file WHERE `+condition, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read files: %w", err)
 	}
@@ -61,7 +65,7 @@ func noFile(fileID string) error {
 
 func (s *Service) fileRow(ctx context.Context, containerID, fileID string) (fileRow, error) {
 	f, err := scanFile(s.db.Read().QueryRowContext(ctx,
-		`SELECT id, path, source, created FROM container_file WHERE id = $1 AND container = $2`, fileID, containerID))
+		`SELECT `+fileColumns+` FROM container_file WHERE id = $1 AND container = $2`, fileID, containerID))
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return fileRow{}, noFile(fileID)
@@ -116,7 +120,7 @@ func (s *Service) mint(ctx context.Context, containerID string, paths []string, 
 			// Somebody may have seen the path at the same moment: whose id is stored is the one that counts.
 			row := tx.QueryRow(`INSERT INTO container_file (id, container, path, source, created) VALUES ($1, $2, $3, $4, $5)
 				ON CONFLICT (container, path) DO UPDATE SET source = excluded.source
-				RETURNING id, path, source, created`, f.id, containerID, storedPath(f.path), f.source, f.created.UnixMilli())
+				RETURNING `+fileColumns, f.id, containerID, storedPath(f.path), f.source, f.created.UnixMilli())
 			stored, err := scanFile(row)
 			if err != nil {
 				return err
@@ -134,6 +138,18 @@ func (s *Service) mint(ctx context.Context, containerID string, paths []string, 
 func (s *Service) dropFileRow(ctx context.Context, fileID string) error {
 	err := s.db.Write(ctx, func(tx *sql.Tx) error {
 		_, err := tx.Exec(`DELETE FROM container_file WHERE id = $1`, fileID)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("drop file: %w", err)
+	}
+	return nil
+}
+
+// hideFileRow deletes a file of an archive: it is not found any more, and a restore leaves it out.
+func (s *Service) hideFileRow(ctx context.Context, fileID string) error {
+	err := s.db.Write(ctx, func(tx *sql.Tx) error {
+		_, err := tx.Exec(`UPDATE container_file SET at = -1 WHERE id = $1`, fileID)
 		return err
 	})
 	if err != nil {

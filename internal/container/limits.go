@@ -2,6 +2,7 @@ package container
 
 import (
 	"cmp"
+	"database/sql"
 	"math"
 	"strconv"
 	"strings"
@@ -23,6 +24,8 @@ type Limits struct {
 	KeepExpired        time.Duration // how long the files of an expired container stay; 24 hours
 	MaxFileBytes       int64         // of an uploaded file; 512 MiB, the vendor's
 	DiskBytes          int64         // that a container's files may take; 10 GiB. Less than 0 is no limit
+	MaxOrgContainers   int           // active ones of an organisation; no limit
+	MaxOrgBytes        int64         // of all workspaces of an organisation, as they were counted last; no limit
 	ReserveBytes       int64         // that containers leave free on their disk, a twentieth of it at most; 512 MiB
 }
 
@@ -103,4 +106,25 @@ func formatMemory(bytes int64) string {
 		return strconv.FormatInt(bytes>>20, 10) + "m"
 	}
 	return strconv.FormatInt(bytes, 10)
+}
+
+// admit says whether an organisation may have one more container.
+func (l Limits) admit(tx *sql.Tx, org string) error {
+	if l.MaxOrgContainers <= 0 && l.MaxOrgBytes <= 0 {
+		return nil
+	}
+	var count, bytes int64
+	if err := tx.QueryRow(`SELECT COUNT(CASE WHEN status = '`+Active+`' THEN 1 END), COALESCE(SUM(used), 0) FROM container
+		WHERE org = $1 AND (slot IS NOT NULL OR archive <> '')`, org).Scan(&count, &bytes); err != nil {
+		return err
+	}
+	switch {
+	case l.MaxOrgContainers > 0 && count >= int64(l.MaxOrgContainers):
+		return fault.New(fault.RateLimited, "This organisation has %d containers; %d are allowed.", count, l.MaxOrgContainers).
+			WithCode("too_many_containers").WithTry("delete containers that are not needed, or wait for some to expire")
+	case l.MaxOrgBytes > 0 && bytes >= l.MaxOrgBytes:
+		return fault.New(fault.RateLimited, "The containers of this organisation take %s of the disk; %s are allowed.",
+			sizeText(bytes), sizeText(l.MaxOrgBytes)).WithCode("organization_bytes_exceeded").WithTry("delete containers or files that are not needed")
+	}
+	return nil
 }

@@ -24,45 +24,75 @@ const (
 // Files returns a page of the workspace's regular files, as they are now, and whether more follow. What happened since
 // the last look is known from the watch; the tree is walked only when there was none.
 func (s *Service) Files(ctx context.Context, org, containerID string, page Page) ([]File, bool, error) {
-	limit, compare, order, err := page.keyset(id.ContainerFile)
-	if err != nil {
+	if _, _, _, err := page.keyset(id.ContainerFile); err != nil {
 		return nil, false, err
 	}
 	r, err := s.settled(ctx, org, containerID)
 	if err != nil {
 		return nil, false, err
 	}
-	if !r.slot.Valid {
-		return nil, false, nil // its files are gone
+	if r.slot.Valid {
+		p, ws, err := s.prepare(ctx, containerID)
+		if err != nil {
+			return nil, false, err
+		}
+		root, err := os.OpenRoot(ws.Dir)
+		if err != nil {
+			return nil, false, fmt.Errorf("open workspace: %w", err)
+		}
+		defer root.Close()
+		if err := s.catchUp(ctx, p, root); err != nil {
+			return nil, false, err
+		}
 	}
-	p, ws, err := s.prepare(ctx, containerID)
+	return s.page(ctx, r, page)
+}
+
+// page is a page of the files that rows name and that exist, in the workspace or in an archive. Without both there are
+// none any more.
+func (s *Service) page(ctx context.Context, r row, page Page) ([]File, bool, error) {
+	limit, compare, order, err := page.keyset(id.ContainerFile)
 	if err != nil {
 		return nil, false, err
 	}
-	root, err := os.OpenRoot(ws.Dir)
-	if err != nil {
-		return nil, false, fmt.Errorf("open workspace: %w", err)
-	}
-	defer root.Close()
-	if err := s.catchUp(ctx, p, root); err != nil {
-		return nil, false, err
+	exists := func(f fileRow) (File, bool) { return archivedFile(r.ID, f), f.at.Valid && f.at.Int64 >= 0 }
+	switch {
+	case r.slot.Valid:
+		_, ws, err := s.prepare(ctx, r.ID)
+		if err != nil {
+			return nil, false, err
+		}
+		root, err := os.OpenRoot(ws.Dir)
+		if err != nil {
+			return nil, false, fmt.Errorf("open workspace: %w", err)
+		}
+		defer root.Close()
+		exists = func(f fileRow) (File, bool) {
+			info, ok := regular(root, f.path)
+			if !ok {
+				return File{}, false
+			}
+			return fileOf(r.ID, f, info), true
+		}
+	case r.archive == "":
+		return nil, false, nil
 	}
 	out := make([]File, 0, limit)
 	for after := page.After; ; {
 		rows, err := s.fileRows(ctx, fmt.Sprintf(`container = $1 AND ($2 = '' OR id %s $2) ORDER BY id %s LIMIT %d`,
-			compare, order, pathBatch), containerID, after)
+			compare, order, pathBatch), r.ID, after)
 		if err != nil {
 			return nil, false, err
 		}
 		for _, row := range rows {
-			info, ok := regular(root, row.path)
+			f, ok := exists(row)
 			if !ok {
 				continue
 			}
 			if len(out) == limit {
 				return out, true, nil
 			}
-			out = append(out, fileOf(containerID, row, info))
+			out = append(out, f)
 		}
 		if len(rows) < pathBatch {
 			return out, false, nil

@@ -78,27 +78,3 @@ func pathOf(stored string) string {
 	}
 	return stored
 }
-
-// contentTypes are the types that people download from a workspace, by extension. The machine's own table is not
-// asked: an answer must not depend on what is installed.
-var contentTypes = map[string]string{
-	".csv": "text/csv", ".css": "text/css", ".doc": "application/msword",
-	".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-	".gif":  "image/gif", ".gz": "application/gzip", ".htm": "text/html", ".html": "text/html", ".ico": "image/x-icon",
-	".jpeg": "image/jpeg", ".jpg": "image/jpeg", ".js": "text/javascript", ".json": "application/json",
-	".jsonl": "application/jsonl", ".log": "text/plain", ".md": "text/markdown", ".mp3": "audio/mpeg", ".mp4": "video/mp4",
-	".parquet": "application/vnd.apache.parquet", ".pdf": "application/pdf", ".png": "image/png",
-	".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
-	".py":   "text/x-python", ".sh": "application/x-sh", ".sqlite": "application/vnd.sqlite3", ".svg": "image/svg+xml",
-	".tar": "application/x-tar", ".tgz": "application/gzip", ".toml": "application/toml", ".tsv": "text/tab-separated-values",
-	".txt": "text/plain", ".wav": "audio/wav", ".webp": "image/webp", ".xls": "application/vnd.ms-excel",
-	".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-	".xml":  "application/xml", ".yaml": "application/yaml", ".yml": "application/yaml", ".zip": "application/zip",
-}
-
-func contentType(name string) string {
-	if t, ok := contentTypes[strings.ToLower(path.Ext(name))]; ok {
-		return t
-	}
-	return "application/octet-stream"
-}

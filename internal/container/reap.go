@@ -2,6 +2,7 @@ package container
 
 import (
 	"context"
+	"database/sql"
 	"time"
 
 	"github.com/hardshell-dev/hardshell/fault"
@@ -36,6 +37,7 @@ func (s *Service) reap(ctx context.Context) error {
 	if err := s.flush(ctx); err != nil {
 		return err
 	}
+	s.sweepBlobs(ctx, "")
 	rows, err := s.dueRows(ctx, reapBatch)
 	if err != nil {
 		return err
@@ -50,10 +52,21 @@ func (s *Service) reap(ctx context.Context) error {
 				return err
 			}
 		case Expired, Deleted, Lost:
+			if s.toArchive(r) {
+				if !s.moves.moving(r.ID) {
+					s.wg.Go(func() { s.capture(r) })
+				}
+				continue
+			}
 			s.clear(ctx, r)
 		}
 	}
 	return nil
+}
+
+// toArchive says whether an expired container's files still have to be archived: a folder is there, and time is left.
+func (s *Service) toArchive(r row) bool {
+	return s.blobs != nil && r.Status == Expired && r.slot.Valid && s.now().Before(r.Ended.Add(s.limits.KeepExpired))
 }
 
 // seen is a row with what the service knows better: activity that is not stored yet, and an idle time that is over.
@@ -101,7 +114,11 @@ func (s *Service) expire(ctx context.Context, r row) error {
 	}
 	p.ended = usable(over)
 	p.mu.Unlock()
-	done, err := s.end(ctx, r.ID, Expired, millis(s.now().Add(s.limits.KeepExpired)))
+	due := s.now().Add(s.limits.KeepExpired)
+	if s.blobs != nil {
+		due = s.now() // to be archived
+	}
+	done, err := s.end(ctx, r.ID, Expired, millis(due))
 	if err != nil {
 		p.refuse(nil, nil)
 		return err
@@ -129,16 +146,22 @@ func (s *Service) flush(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 	now := s.now()
-	active := map[string]time.Time{}
+	active := map[string]activity{}
 	for _, p := range places {
 		p.mu.Lock()
 		if p.running > 0 {
 			p.active = now
 		}
 		if p.active.After(p.stored) {
-			active[p.id] = p.active
+			active[p.id] = activity{at: p.active}
 		}
 		p.mu.Unlock()
+		if a, ok := active[p.id]; ok {
+			if used, counted := s.disk.used(p); counted {
+				a.used = sql.NullInt64{Int64: used, Valid: true}
+				active[p.id] = a
+			}
+		}
 	}
 	if err := s.touch(ctx, active); err != nil {
 		if fault.KindOf(err) == fault.Internal {
@@ -147,9 +170,9 @@ func (s *Service) flush(ctx context.Context) error {
 		return err
 	}
 	for _, p := range places {
-		if at, ok := active[p.id]; ok {
+		if a, ok := active[p.id]; ok {
 			p.mu.Lock()
-			p.stored = at
+			p.stored = a.at
 			p.mu.Unlock()
 		}
 	}

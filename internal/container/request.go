@@ -11,8 +11,10 @@ import (
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
 
-// maxName bounds a container's name, in characters.
-const maxName = 255
+const (
+	maxName    = 255 // characters of a container's name
+	maxFileIDs = 100 // uploaded files that a request puts into a container
+)
 
 // ReadRequest checks what can be checked of the wire's request for a container without knowing the limits, which
 // [Service.Create] checks. Params are relative to the request, so that a caller can put its own path in front.
@@ -35,11 +37,11 @@ func ReadRequest(r openai.ContainerRequest) (CreateSpec, error) {
 		}
 		spec.IdleTTL = time.Duration(min(minutes, math.MaxInt64/int64(time.Minute))) * time.Minute
 	}
-	if len(r.FileIDs) > 0 {
-		return CreateSpec{}, fault.New(fault.Invalid, "file_ids cannot be used: this version keeps no uploaded files.").
-			WithCode("invalid_file_id").WithParam("file_ids").
-			WithTry("send the bytes as input_file.file_data, or upload them to the container")
+	if len(r.FileIDs) > maxFileIDs {
+		return CreateSpec{}, fault.New(fault.Invalid, "file_ids has %d entries; %d are allowed.", len(r.FileIDs), maxFileIDs).
+			WithCode("invalid_file_id").WithParam("file_ids")
 	}
+	spec.FileIDs = r.FileIDs
 	if given(r.Skills) {
 		return CreateSpec{}, fault.New(fault.Invalid, "skills cannot be used: this version has none.").
 			WithCode("invalid_skill_id").WithParam("skills").WithTry("put the skill's files into the container")

@@ -28,11 +28,13 @@ func migrations() fs.FS {
 // row is a container as it is stored.
 type row struct {
 	Container
-	slot sql.NullInt64 // not valid once the folder is gone
-	due  sql.NullInt64
+	slot    sql.NullInt64 // not valid once the folder is gone
+	due     sql.NullInt64
+	archive string // the blob that holds its files; empty: none
+	backend string // where that blob is
 }
 
-const rowColumns = `id, org, name, status, slot, memory_limit, idle_ttl, network, created, last_active, ended, due`
+const rowColumns = `id, org, name, status, slot, memory_limit, idle_ttl, network, created, last_active, ended, due, archive, backend`
 
 type scanner interface{ Scan(...any) error }
 
@@ -44,7 +46,7 @@ func scanRow(s scanner) (row, error) {
 		ended                    sql.NullInt64
 	)
 	if err := s.Scan(&r.ID, &r.Org, &r.Name, &r.Status, &r.slot, &r.MemoryLimit, &ttl, &network, &created, &lastActive,
-		&ended, &r.due); err != nil {
+		&ended, &r.due, &r.archive, &r.backend); err != nil {
 		return row{}, err
 	}
 	r.IdleTTL = time.Duration(ttl) * time.Millisecond
@@ -77,6 +79,7 @@ func (s *Service) row(ctx context.Context, org, id string) (row, error) {
 	return r, nil
 }
 
+// insert stores a new container, if its organisation may have one more.
 func (s *Service) insert(ctx context.Context, r row) error {
 	network := ""
 	if r.Network != nil {
@@ -87,6 +90,9 @@ func (s *Service) insert(ctx context.Context, r row) error {
 		network = string(b)
 	}
 	err := s.db.Write(ctx, func(tx *sql.Tx) error {
+		if err := s.limits.admit(tx, r.Org); err != nil {
+			return err
+		}
 		_, err := tx.Exec(`INSERT INTO container (id, org, name, status, slot, memory_limit, idle_ttl, network, created, last_active, due)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
 			r.ID, r.Org, r.Name, r.Status, r.slot, r.MemoryLimit, r.IdleTTL.Milliseconds(), network, r.Created.UnixMilli(),
@@ -134,12 +140,17 @@ func (s *Service) freed(ctx context.Context, id string) (bool, error) {
 		if _, err := tx.Exec(`DELETE FROM container_file WHERE container = $1`, id); err != nil {
 			return err
 		}
-		res, err := tx.Exec(`UPDATE container SET slot = NULL, due = NULL WHERE id = $1 AND slot IS NOT NULL`, id)
+		if _, err := tx.Exec(`INSERT INTO container_garbage (backend, key)
+			SELECT backend, archive FROM container WHERE id = $1 AND archive <> '' ON CONFLICT DO NOTHING`, id); err != nil {
+			return err
+		}
+		var had bool
+		err := tx.QueryRow(`SELECT slot IS NOT NULL FROM container WHERE id = $1`, id).Scan(&had)
 		if err != nil {
 			return err
 		}
-		n, err := res.RowsAffected()
-		first = n == 1
+		first = had
+		_, err = tx.Exec(`UPDATE container SET slot = NULL, due = NULL, archive = '', backend = '' WHERE id = $1`, id)
 		return err
 	})
 	if err != nil {
@@ -148,15 +159,21 @@ func (s *Service) freed(ctx context.Context, id string) (bool, error) {
 	return first, nil
 }
 
+// activity is what a container did lately.
+type activity struct {
+	at   time.Time
+	used sql.NullInt64 // bytes of the disk
+}
+
 // touch stores the last activity of containers that are active.
-func (s *Service) touch(ctx context.Context, active map[string]time.Time) error {
+func (s *Service) touch(ctx context.Context, active map[string]activity) error {
 	if len(active) == 0 {
 		return nil
 	}
 	err := s.db.Write(ctx, func(tx *sql.Tx) error {
-		for id, at := range active {
-			if _, err := tx.Exec(`UPDATE container SET last_active = $1, due = $1 + idle_ttl WHERE id = $2 AND status = '`+Active+`'`,
-				at.UnixMilli(), id); err != nil {
+		for id, a := range active {
+			if _, err := tx.Exec(`UPDATE container SET last_active = $1, due = $1 + idle_ttl, used = COALESCE($2, used)
+				WHERE id = $3 AND status = '`+Active+`'`, a.at.UnixMilli(), a.used, id); err != nil {
 				return err
 			}
 		}

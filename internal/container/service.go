@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/blob"
 	"github.com/hardshell-dev/hardshell/internal/cleanup"
 	"github.com/hardshell-dev/hardshell/internal/id"
 	"github.com/hardshell-dev/hardshell/internal/store"
@@ -28,7 +29,9 @@ import (
 type Options struct {
 	DB      *store.DB
 	Runtime Runtime
-	Dir     string // the folder that holds a folder per container; made if absent
+	Dir     string       // the folder that holds a folder per container; made if absent
+	Blobs   *blob.Stores // where the files of expired containers go; nil leaves them in their folders
+	Uploads Uploads      // the files that requests name by id; nil: there are none
 	Limits  Limits
 	Clock   func() time.Time // nil is time.Now
 	Logger  *slog.Logger     // nil discards
@@ -45,7 +48,12 @@ type Service struct {
 	watch   *notifier
 	slots   slots
 	disk    *disk
-	seenBox atomic.Pointer[Isolation] // of the last box that was opened
+	blobs   *blob.Stores
+	uploads Uploads
+	moves   moves
+	// archiving has a token per workspace that is on its way into an archive.
+	archiving chan struct{}
+	seenBox   atomic.Pointer[Isolation] // of the last box that was opened
 
 	fence    uint64 // of this process, for the boxes
 	fences   fences // of the responses' owners, for their commands
@@ -64,7 +72,7 @@ type Service struct {
 // what nobody answers for is ended, and folders that no living row owns are removed.
 func New(ctx context.Context, o Options) (*Service, error) {
 	s := &Service{db: o.DB, runtime: o.Runtime, dir: o.Dir, limits: o.Limits.withDefaults(), now: o.Clock, log: o.Logger,
-		places: map[string]*place{}}
+		archiving: make(chan struct{}, maxArchiving), blobs: o.Blobs, uploads: o.Uploads, places: map[string]*place{}}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -125,6 +133,9 @@ func (s *Service) Create(ctx context.Context, org string, spec CreateSpec) (Cont
 	if err != nil {
 		return Container{}, err
 	}
+	if err := s.checkUploads(ctx, org, spec.FileIDs); err != nil {
+		return Container{}, err
+	}
 	if err := s.runtime.Supported(ctx); err != nil {
 		return Container{}, err
 	}
@@ -139,8 +150,15 @@ func (s *Service) Create(ctx context.Context, org string, spec CreateSpec) (Cont
 		slot: sql.NullInt64{Int64: int64(slot), Valid: true},
 		due:  millis(now.Add(spec.IdleTTL)),
 	}
+	r.DiskLimit = s.limits.DiskBytes
 	if err := s.insert(ctx, r); err != nil {
 		s.slots.free(slot)
+		return Container{}, err
+	}
+	if err := s.stage(ctx, r.Container, spec.FileIDs); err != nil {
+		if undo := s.Delete(context.WithoutCancel(ctx), org, r.ID); undo != nil {
+			s.log.Error("a container whose files could not be put into it was not deleted", "container", r.ID, "error", undo)
+		}
 		return Container{}, err
 	}
 	return r.Container, nil
@@ -158,6 +176,9 @@ func (s *Service) Usable(ctx context.Context, org, id string) (Container, error)
 	if err == nil {
 		err = usable(r.Container)
 	}
+	if r.Status == Expired && err != nil {
+		err = s.expired(ctx, r)
+	}
 	return r.Container, err
 }
 
@@ -167,7 +188,7 @@ func usable(c Container) error {
 		return nil
 	case Expired:
 		return fault.New(fault.Expired, "Container %s has expired: nothing used it for %s.", c.ID, c.IdleTTL).
-			WithCode("container_expired").WithTry("a new container; the files of this one can still be downloaded for a while")
+			WithCode("container_expired").WithTry("a new container")
 	}
 	return fault.New(fault.Expired, "Container %s is %s.", c.ID, c.Status).WithCode("container_expired").WithTry("a new container")
 }
@@ -221,15 +242,22 @@ func (s *Service) Delete(ctx context.Context, org, id string) error {
 // clear ends what lives of a container and removes its folder. What fails is tried again by the reaper, since the row
 // stays due.
 func (s *Service) clear(ctx context.Context, r row) {
-	if !r.slot.Valid {
+	if !r.slot.Valid && r.archive == "" && !r.due.Valid {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
+	ctx, end, err := s.moves.begin(ctx, r.ID, true)
+	if err != nil {
+		return
+	}
+	defer end()
 	p := s.place(r.ID)
 	p.refuse(absent(r.ID), absent(r.ID))
 	defer s.forget(p)
-	err := s.empty(ctx, p, r)
+	if r.slot.Valid {
+		err = s.empty(ctx, p, r)
+	}
 	first := false
 	if err == nil {
 		first, err = s.freed(ctx, r.ID)
@@ -239,6 +267,9 @@ func (s *Service) clear(ctx context.Context, r row) {
 	}
 	if first { // two may be at it, and by now the slot may be another container's
 		s.slots.free(int(r.slot.Int64))
+	}
+	if err == nil && r.archive != "" {
+		s.sweepBlobs(ctx, r.ID)
 	}
 }
 

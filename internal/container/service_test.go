@@ -90,7 +90,7 @@ func TestReadRequest(t *testing.T) {
 			NetworkPolicy: &openai.NetworkPolicy{Type: "disabled"}, Skills: []byte(" [] ")}, ""},
 		{"another anchor", openai.ContainerRequest{ExpiresAfter: &openai.ExpiresAfter{Anchor: "created_at", Minutes: 5}}, "invalid_expires_after"},
 		{"no minutes", openai.ContainerRequest{ExpiresAfter: &openai.ExpiresAfter{Anchor: "last_active_at"}}, "invalid_expires_after"},
-		{"files", openai.ContainerRequest{FileIDs: []string{"file_1"}}, "invalid_file_id"},
+		{"files", openai.ContainerRequest{FileIDs: make([]string, 101)}, "invalid_file_id"},
 		{"skills", openai.ContainerRequest{Skills: []byte(`[{"type":"skill_reference"}]`)}, "invalid_skill_id"},
 		{"allowlist", openai.ContainerRequest{NetworkPolicy: &openai.NetworkPolicy{Type: "allowlist", AllowedDomains: []string{"a.b"}}}, "network_policy_rejected"},
 		{"secrets", openai.ContainerRequest{NetworkPolicy: &openai.NetworkPolicy{Type: "disabled", DomainSecrets: []byte(`[{}]`)}}, "network_policy_rejected"},

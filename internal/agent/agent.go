@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hardshell-dev/hardshell/fault"
@@ -28,10 +29,16 @@ type Options struct {
 	MaxIterations          int    // model calls per response; 0 is 10, less than 2 is 2. In the last one there are no tools.
 	EnvironmentDescription string // the operator's words in the shell's description
 	DefaultEnvironment     string // what a shell tool without environment means: container_auto (default) or local
+	Workers                int    // responses in the background that run at once; 0 is 128
+	MaxWaiting             int    // background responses that wait for a worker; beyond it one is refused; 0 is 4096
 	Logger                 *slog.Logger
 }
 
-const defaultIterations = 10
+const (
+	defaultIterations = 10
+	defaultWorkers    = 128
+	defaultWaiting    = 4096
+)
 
 // Agent runs responses. It is safe for use by many goroutines.
 type Agent struct {
@@ -40,9 +47,14 @@ type Agent struct {
 	models     models
 	options    Options
 
+	crew *crew
+	stop context.CancelFunc // no more is claimed
+
+	handed atomic.Bool // a response was given back
+
 	mu     sync.Mutex
 	closed bool
-	runs   map[run]struct{}
+	runs   map[run]bool // whether another owner can go on with it
 	loops  sync.WaitGroup
 }
 
@@ -56,21 +68,34 @@ func newAgent(r responses, c containers, m models, o Options) *Agent {
 		o.MaxIterations = defaultIterations
 	}
 	o.MaxIterations = max(o.MaxIterations, 2) // one to call, one to answer
+	if o.Workers <= 0 {
+		o.Workers = defaultWorkers
+	}
+	if o.MaxWaiting <= 0 {
+		o.MaxWaiting = defaultWaiting
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Agent{responses: r, containers: c, models: m, options: o, runs: map[run]struct{}{}}
+	a := &Agent{responses: r, containers: c, models: m, options: o, runs: map[run]bool{}, crew: newCrew(o.Workers, o.MaxWaiting)}
+	ctx, stop := context.WithCancel(context.Background())
+	a.stop = stop
+	a.loops.Go(func() { a.tend(ctx) })
+	return a
 }
 
-// Create checks a request, begins its response and runs it: in a goroutine of its own, or, where nobody reads the
-// response as it comes, before it returns. Then the end of ctx cancels the response, as its caller cannot. An error
-// means that nothing was begun; it is the HTTP answer. What goes wrong later is told in the response.
+// Create checks a request, begins its response and runs it: in a goroutine of its own, in the background when its turn
+// has come, or, where nobody reads the response as it comes, before it returns. Then the end of ctx cancels the response,
+// as its caller cannot. An error means that nothing was begun; it is the HTTP answer. What goes wrong later is told in
+// the response.
 func (a *Agent) Create(ctx context.Context, p tenant.Principal, req *openai.CreateRequest) (*response.Run, error) {
 	r, live, err := a.begin(ctx, p, req)
 	if err != nil {
 		return nil, err
 	}
-	if isTrue(req.Stream) || isTrue(req.Background) {
+	if isTrue(req.Background) {
+		live()
+	} else if isTrue(req.Stream) {
 		go live()
 	} else {
 		stop := context.AfterFunc(ctx, func() { r.Cancel(errClientGone) })
@@ -84,7 +109,8 @@ func (a *Agent) Create(ctx context.Context, p tenant.Principal, req *openai.Crea
 	return out, nil
 }
 
-// begin checks a request and begins its response. The caller calls live, once, which returns when it has ended.
+// begin checks a request and begins its response. The caller calls live, once, which returns when it has ended, or, of
+// one in the background, when it has begun or waits for its turn.
 func (a *Agent) begin(ctx context.Context, p tenant.Principal, req *openai.CreateRequest) (r run, live func(), err error) {
 	plan, err := a.plan(ctx, p, req)
 	if err != nil {
@@ -97,24 +123,80 @@ func (a *Agent) begin(ctx context.Context, p tenant.Principal, req *openai.Creat
 	}
 	a.loops.Add(1) // before Begin, so that Close waits for what is being begun
 	a.mu.Unlock()
-
+	background := isTrue(req.Background)
+	if background {
+		if err := a.crew.book(); err != nil {
+			a.loops.Done()
+			return nil, nil, err
+		}
+	}
 	r, err = a.responses.Begin(ctx, plan.begin())
 	if err != nil {
+		if background {
+			a.crew.unbook()
+		}
 		a.loops.Done()
 		return nil, nil, err
 	}
+	a.enlist(r, background)
+	play := func() {
+		defer a.loops.Done()
+		defer a.forget(r)
+		a.drive(r, func(context.Context) (*loop, error) { return newLoop(a, r, plan), nil })
+	}
+	if background {
+		return r, func() { a.enqueue(r, play) }, nil
+	}
+	return r, play, nil
+}
+
+// enlist notes a run, so that Close finds it.
+func (a *Agent) enlist(r run, durable bool) {
 	a.mu.Lock()
-	a.runs[r] = struct{}{}
+	a.runs[r] = durable
 	stopping := a.closed
 	a.mu.Unlock()
 	if stopping {
-		r.Cancel(errStopping)
+		a.part(r, durable)
 	}
-	return r, func() {
-		defer a.loops.Done()
-		defer a.forget(r)
-		a.drive(r, plan)
-	}, nil
+}
+
+// part ends what a stopping server has to do with a response: another owner goes on, or it is cancelled.
+func (a *Agent) part(r run, durable bool) {
+	if !durable {
+		r.Cancel(errStopping)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), finishPatience)
+	defer cancel()
+	err := r.Release(ctx)
+	if fault.KindOf(err) == fault.Conflict { // it has ended
+		return
+	}
+	a.handed.Store(true)
+	if err != nil {
+		a.options.Logger.Error("give response back", "response", r.ID(), "error", err)
+	}
+}
+
+// HandedOver says whether Close has given responses back, whose commands may run.
+func (a *Agent) HandedOver() bool { return a.handed.Load() }
+
+// enqueue has a background response run when its turn has come. One that is cancelled before is ended at once.
+func (a *Agent) enqueue(r run, live func()) {
+	if err := r.Queue(); err != nil {
+		a.options.Logger.Warn("queue response", "response", r.ID(), "error", err) // live ends it
+	}
+	t := &task{start: func() {
+		defer a.crew.leave()
+		live()
+	}}
+	a.crew.submit(t)
+	context.AfterFunc(r.Context(), func() {
+		if a.crew.remove(t) {
+			live()
+		}
+	})
 }
 
 // errStopping is the cause of runs that end because the server does.
@@ -129,33 +211,66 @@ func (a *Agent) forget(r run) {
 	a.mu.Unlock()
 }
 
-// Close cancels what runs and waits until every response has its terminal event, or until ctx ends.
+// lastWords is how long before the end of its time a stopping server cancels what is still running, so that the ends
+// are told.
+const lastWords = 3 * time.Second
+
+// Close begins no more, gives back what another owner can go on with, lets what a client waits for end by itself until
+// shortly before ctx does, and cancels it then. It returns when each of them has its terminal event, or when ctx ends.
 func (a *Agent) Close(ctx context.Context) error {
+	a.stop()
 	a.mu.Lock()
 	a.closed = true
-	for r := range a.runs {
-		r.Cancel(errStopping)
+	var durable []run
+	for r, is := range a.runs {
+		if is {
+			durable = append(durable, r)
+		}
 	}
 	a.mu.Unlock()
+	var parting sync.WaitGroup
+	for _, r := range durable {
+		parting.Go(func() { a.part(r, true) })
+	}
 	done := make(chan struct{})
 	go func() {
+		parting.Wait()
 		a.loops.Wait()
 		close(done)
 	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("close agent: %w", context.Cause(ctx))
+	patience := time.NewTimer(0)
+	defer patience.Stop()
+	if deadline, ok := ctx.Deadline(); ok {
+		patience.Reset(time.Until(deadline) - lastWords)
+	}
+	for {
+		select {
+		case <-done:
+			return nil
+		case <-patience.C:
+			a.cancelAll()
+		case <-ctx.Done():
+			return fmt.Errorf("close agent: %w", context.Cause(ctx))
+		}
+	}
+}
+
+func (a *Agent) cancelAll() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for r, durable := range a.runs {
+		if !durable {
+			r.Cancel(errStopping)
+		}
 	}
 }
 
 // finishPatience bounds the writing of a terminal event, which must happen although the run's context may have ended.
 const finishPatience = 30 * time.Second
 
-// drive runs a response to its end and finishes it. A panic of the loop ends its own response, not the server.
-func (a *Agent) drive(r run, p *plan) {
-	l := newLoop(a, r, p)
+// drive runs a response to its end and finishes it. A panic of the loop ends its own response, not the server. What has
+// come into other hands is left alone.
+func (a *Agent) drive(r run, begin func(context.Context) (*loop, error)) {
 	end := func() (end response.End) {
 		defer func() {
 			if v := recover(); v != nil {
@@ -163,8 +278,16 @@ func (a *Agent) drive(r run, p *plan) {
 				end = response.End{Status: openai.Failed, Error: failure(fmt.Errorf("panic: %v", v))}
 			}
 		}()
+		l, err := begin(r.Context())
+		if err != nil {
+			a.options.Logger.Warn("response cannot be gone on with", "response", r.ID(), "error", err)
+			return response.End{Status: openai.Failed, Error: failure(err)}
+		}
 		return l.live(r.Context())
 	}()
+	if response.Left(context.Cause(r.Context())) {
+		return
+	}
 	// The run's context may be over; its end is still to be told.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), finishPatience)
 	defer cancel()

@@ -39,11 +39,21 @@ func (t *turn) release(notes map[int][]openai.Annotation) {
 	t.loop.wire.emit(events...)
 }
 
-// releaseAnswer writes the held message as the answer, with its citations.
-func (t *turn) releaseAnswer(ctx context.Context) {
-	if t.held != nil {
-		t.release(t.loop.citations(ctx, t.held.parts))
+// notes makes the citations of the message that is held back, which is the answer.
+func (t *turn) notes(ctx context.Context) map[int][]openai.Annotation {
+	if t.held == nil {
+		return nil
 	}
+	return t.loop.citations(ctx, t.held.parts)
+}
+
+// final is the message that is held back as it will be with its citations.
+func (t *turn) final(notes map[int][]openai.Annotation) *openai.Item {
+	if t.held == nil {
+		return nil
+	}
+	t.held.item = annotated(t.held.item, notes)
+	return &t.held.item
 }
 
 // citations makes the citations of an answer's text parts, by content index.
@@ -169,14 +179,12 @@ func (t *turn) cutShort(n *entry) {
 
 // answered says whether the turn has words for the client.
 func (t *turn) answered() bool {
-	for _, n := range t.entries {
-		for _, p := range n.parts {
-			if n.typ == openai.TypeMessage && p.text.Len() > 0 {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.entries, (*entry).words)
+}
+
+// words says whether an entry is a message that says something.
+func (n *entry) words() bool {
+	return n.said || n.typ == openai.TypeMessage && slices.ContainsFunc(n.parts, func(p *part) bool { return p.text.Len() > 0 })
 }
 
 // unfinished says whether the provider ended its turn with an item still open.

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hardshell-dev/hardshell/internal/container"
@@ -88,29 +89,36 @@ func (a *Agent) plan(ctx context.Context, p tenant.Principal, req *openai.Create
 }
 
 // readTools parts the client's functions from our shell and decides where that one runs.
-func (a *Agent) readTools(ctx context.Context, p *plan, chained string) error {
-	at := -1
-	for i, t := range p.request.Tools {
+func (a *Agent) readTools(ctx context.Context, p *plan, chained string) (err error) {
+	at := slices.IndexFunc(p.request.Tools, func(t openai.Tool) bool { return t.Type == "shell" })
+	if at >= 0 {
+		param := fmt.Sprintf("tools[%d].environment", at)
+		if p.place, err = a.readEnvironment(ctx, p.principal.Org, p.request.Tools[at].Environment, param, chained); err != nil {
+			return err
+		}
+	}
+	a.readFunctions(ctx, p)
+	return nil
+}
+
+// readFunctions writes the request's tools as the model gets them. The place must be known.
+func (a *Agent) readFunctions(ctx context.Context, p *plan) {
+	shell := false
+	for _, t := range p.request.Tools {
 		if t.Type == "shell" {
-			at = i
+			shell = true
 			continue
 		}
 		p.names[t.Name] = true
 		p.functions = append(p.functions, t)
 	}
-	if at < 0 {
-		return nil
-	}
-	var err error
-	param := fmt.Sprintf("tools[%d].environment", at)
-	if p.place, err = a.readEnvironment(ctx, p.principal.Org, p.request.Tools[at].Environment, param, chained); err != nil {
-		return err
+	if !shell {
+		return
 	}
 	facts := a.containers.Facts(ctx)
 	p.maxOutput = facts.MaxOutput
 	tool := shellFunction(shellName(p.names), surround(facts, p.place, a.options.EnvironmentDescription))
 	p.shell = &tool
-	return nil
 }
 
 // surround reads what the model is to know of where its commands run.
@@ -136,7 +144,7 @@ func surround(f container.Facts, p place, operator string) surroundings {
 func (p *plan) begin() response.Begin {
 	b := response.Begin{Org: p.principal.Org, KeyID: p.principal.KeyID, Object: p.template, Input: p.input,
 		Store: p.template.Store, Background: p.template.Background, Late: true,
-		Unread: !isTrue(p.request.Stream)}
+		Unread: !isTrue(p.request.Stream), Work: p.work, Key: p.request.Key, Digest: p.request.Digest}
 	if id := p.request.PreviousResponseID; id != nil {
 		b.PreviousID = *id
 	}

@@ -85,6 +85,7 @@ func (w *world) create(req *openai.CreateRequest) (*fakeRun, error) {
 		w.t.Cleanup(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
+			w.agent.cancelAll() // what a test has left open
 			if err := w.agent.Close(ctx); err != nil {
 				w.t.Errorf("close agent: %v", err)
 			}
@@ -137,6 +138,20 @@ func (w *world) Begin(_ context.Context, b response.Begin) (run, error) {
 	w.begun, w.runs = append(w.begun, b), append(w.runs, r)
 	return r, nil
 }
+
+func (w *world) Orphans() <-chan struct{} { return nil }
+
+func (w *world) Claim(context.Context, bool) (*response.Claim, run, error) { return nil, nil, nil }
+
+func (w *world) Replay(context.Context, string, int64) iter.Seq2[response.Frame, error] {
+	return func(func(response.Frame, error) bool) {}
+}
+
+func (w *world) Reattach(context.Context, string, string, container.Command) (execution, container.CallState, error) {
+	return nil, container.NeverStarted, nil
+}
+
+func (w *world) Acknowledge(context.Context, string, string, string, int) error { return nil }
 
 func (w *world) Resolve(_ context.Context, model string) (llm.Route, error) {
 	if model != "m" {
@@ -243,7 +258,9 @@ type fakeExecution struct {
 
 func (e *fakeExecution) Cancel() { e.once.Do(func() { close(e.cancelled) }) }
 
-func (e *fakeExecution) Follow(ctx context.Context) iter.Seq2[container.Delta, error] {
+func (e *fakeExecution) Release() {}
+
+func (e *fakeExecution) FollowFrom(ctx context.Context, _ container.Cursor) iter.Seq2[container.Delta, error] {
 	return func(yield func(container.Delta, error) bool) {
 		if e.after != "" {
 			e.run.await(ctx, e.after)

@@ -28,12 +28,36 @@ type fakeRun struct {
 	finished bool
 	emitErr  error
 	synced   int
+	journal  [][]byte
 }
 
 func (r *fakeRun) ID() string                 { return r.id }
 func (r *fakeRun) Context() context.Context   { return r.ctx }
 func (r *fakeRun) Cancel(cause error)         { r.cancel(cause) }
 func (r *fakeRun) Sync(context.Context) error { r.synced++; return nil }
+func (r *fakeRun) Queue() error               { return nil }
+func (r *fakeRun) Recorded() bool             { return true }
+func (r *fakeRun) Fence() int64               { return 1 }
+func (r *fakeRun) Release(context.Context) error {
+	r.cancel(fault.New(fault.Conflict, "given back"))
+	return nil
+}
+
+func (r *fakeRun) Journal(entry []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.journal = append(r.journal, entry)
+}
+
+func (r *fakeRun) Output() (items []openai.Item) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range len(r.output) {
+		items = append(items, r.output[i])
+	}
+	return items
+}
+
 func (r *fakeRun) SetContainer(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

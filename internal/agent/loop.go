@@ -18,8 +18,12 @@ type loop struct {
 
 	added   []openai.Item   // what this response has added to the conversation
 	callIDs map[string]bool // of the whole conversation
+	noted   int             // how many of them are in the journal
+	rounds  int             // model calls so far
 	calls   int             // shell calls so far
 	tokens  int64           // output tokens so far
+	usage   *openai.Usage   // of all model calls
+	resumed *resumption     // of a response that another owner began
 
 	container string // where commands run; empty until the row is made
 	staged    bool   // the request's files are in the workspace
@@ -81,9 +85,15 @@ func (l *loop) live(ctx context.Context) response.End {
 	if err := l.run.Announce(); err != nil {
 		return l.ending(ctx, err)
 	}
-	for round := 1; ; round++ {
-		last := round >= l.agent.options.MaxIterations
-		t, err := l.ask(ctx, round == 1, last)
+	if l.resumed != nil {
+		if end, over := l.resume(ctx); over {
+			return end
+		}
+	}
+	for {
+		l.rounds++
+		last := l.rounds >= l.agent.options.MaxIterations
+		t, err := l.ask(ctx, l.rounds == 1, last)
 		if err != nil {
 			t.abandon()
 			return l.ending(ctx, err)
@@ -129,6 +139,11 @@ func (l *loop) ask(ctx context.Context, first, last bool) (*turn, error) {
 	}
 	if u := t.end.Response.Usage; u != nil {
 		l.run.AddUsage(*u)
+		sum := *u
+		if l.usage != nil {
+			sum.Add(*l.usage)
+		}
+		l.usage = &sum
 		l.tokens += u.OutputTokens
 	}
 	return t, nil
@@ -155,29 +170,51 @@ func (l *loop) after(ctx context.Context, t *turn) (end response.End, over bool)
 		return l.ending(ctx, fault.New(fault.Upstream, "The model's stream left an item unfinished.")), true
 	}
 	if !t.has(ours) {
-		t.releaseAnswer(ctx)
+		notes := t.notes(ctx)
+		final := t.final(notes)
 		l.remember(t)
-		return l.settle(t)
+		end, over := l.settle(t)
+		if l.run.Recorded() {
+			l.mark(func(m *mark) {
+				if over {
+					m.End, m.Final = &end, final
+				}
+			})
+		}
+		t.release(notes)
+		return end, over
 	}
 	t.release(nil)
-	// No command starts before the turn that asked for it is on record.
-	err := ctx.Err()
-	if err == nil {
-		err = l.run.Sync(ctx)
-	}
-	if err != nil {
+	if err := ctx.Err(); err != nil {
 		t.abandon()
 		return l.ending(ctx, err), true
 	}
-	l.runCalls(ctx, t)
-	if err := context.Cause(ctx); err != nil {
-		return l.ending(ctx, err), true
+	// No command starts before the turn that asked for it is on record.
+	l.announceCalls(t)
+	return l.call(ctx, t, l.run.Sync(ctx), nil)
+}
+
+// call runs the calls of a turn that is on record, and says whether the response is over.
+func (l *loop) call(ctx context.Context, t *turn, unready error, done progress) (end response.End, over bool) {
+	l.runCalls(ctx, t, unready, done)
+	err := context.Cause(ctx)
+	if err == nil {
+		err = unready
 	}
-	if err := l.wire.ended(); err != nil {
+	if err == nil {
+		err = l.wire.ended()
+	}
+	if err != nil {
 		return l.ending(ctx, err), true
 	}
 	l.remember(t)
-	return l.settle(t)
+	end, over = l.settle(t)
+	l.mark(func(m *mark) {
+		if over {
+			m.End = &end
+		}
+	})
+	return end, over
 }
 
 // remember adds a turn to the conversation: its items, then the outputs of its calls.

@@ -238,6 +238,7 @@ func TestACommandGetsItsKeyAndLimits(t *testing.T) {
 		{Key: r.id + "." + o.Output[2].ID, Script: "a", Timeout: 24 * time.Hour, MaxOutput: 8000},
 		{Key: r.id + "." + o.Output[4].ID, Script: "a"},
 	} {
+		want.Lease, want.Fence = r.id, 1
 		if w.started[i] != want {
 			t.Errorf("command %d = %+v, want %+v", i, w.started[i], want)
 		}

@@ -17,6 +17,11 @@ type responses interface {
 	Chain(ctx context.Context, org, previousID string) (response.Chain, error)
 	// Begin opens a response.
 	Begin(ctx context.Context, b response.Begin) (run, error)
+	// Orphans has a token when Claim may have a response that lost its owner; Claim takes the next one, or one that is to
+	// be cancelled, or none, and then the claim is nil. Replay reads its log from a number on.
+	Orphans() <-chan struct{}
+	Claim(ctx context.Context, unwanted bool) (*response.Claim, run, error)
+	Replay(ctx context.Context, id string, from int64) iter.Seq2[response.Frame, error]
 }
 
 // run is one response that is being made.
@@ -24,8 +29,20 @@ type run interface {
 	ID() string
 	Context() context.Context // ends when somebody cancels the response
 	Cancel(cause error)
+	// Queue opens the log of a response that waits, Announce that of one that begins. Neither says a thing twice.
+	Queue() error
 	Announce() error
 	Emit(ev openai.Event) error
+	// Journal keeps an entry for an owner who has to go on; it is durable with the next event.
+	Journal(entry []byte)
+	// Recorded says whether the response is on record by now.
+	Recorded() bool
+	// Fence is the number under which we own the response.
+	Fence() int64
+	// Release gives the response back, for another owner to go on with.
+	Release(ctx context.Context) error
+	// Output is what has been put out so far.
+	Output() []openai.Item
 	// Sync waits until what was emitted is durable, if the response is stored.
 	Sync(ctx context.Context) error
 	SetContainer(id string)
@@ -41,14 +58,20 @@ type containers interface {
 	File(ctx context.Context, org, id, fileID string) (container.File, error)
 	// Exec starts a command; when ctx ends, it is cancelled. An error means that it was not started.
 	Exec(ctx context.Context, org, id string, c container.Command) (execution, error)
+	// Reattach finds a command again that an earlier owner has or may have started. It starts nothing.
+	Reattach(ctx context.Context, org, id string, c container.Command) (execution, container.CallState, error)
+	// Acknowledge says that a command's end is on record.
+	Acknowledge(ctx context.Context, org, id, key string, index int) error
 	Facts(ctx context.Context) container.Facts
 }
 
 // execution is a command that was started.
 type execution interface {
-	Follow(ctx context.Context) iter.Seq2[container.Delta, error]
+	FollowFrom(ctx context.Context, from container.Cursor) iter.Seq2[container.Delta, error]
 	Wait(ctx context.Context) (container.Result, error)
 	Cancel()
+	// Release leaves the command to its next owner: the end of Exec's context does not cancel it any more.
+	Release()
 }
 
 // models is what the loop uses of the room of models.
@@ -78,4 +101,22 @@ func (s containerRoom) Exec(ctx context.Context, org, id string, c container.Com
 		return nil, err
 	}
 	return e, nil
+}
+
+// Claim takes a response that lost its owner.
+func (s responseRoom) Claim(ctx context.Context, unwanted bool) (*response.Claim, run, error) {
+	c, err := s.Service.Claim(ctx, unwanted)
+	if err != nil || c == nil {
+		return nil, nil, err
+	}
+	return c, c.Run, nil
+}
+
+// Reattach finds a command again.
+func (s containerRoom) Reattach(ctx context.Context, org, id string, c container.Command) (execution, container.CallState, error) {
+	e, state, err := s.Service.Reattach(ctx, org, id, c)
+	if err != nil || e == nil {
+		return nil, state, err
+	}
+	return e, state, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/internal/container"
 	"github.com/hardshell-dev/hardshell/internal/id"
+	"github.com/hardshell-dev/hardshell/internal/response"
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
 
@@ -66,24 +67,53 @@ func (l *loop) stage(ctx context.Context) error {
 	return nil
 }
 
-// runCalls runs the calls of a turn, all at the same time, and returns when each has its output.
-func (l *loop) runCalls(ctx context.Context, t *turn) {
-	unready := l.stage(ctx)
-	var calls []*call
-	var wg sync.WaitGroup
+// ownCalls are a turn's calls of our shell.
+func (t *turn) ownCalls() (calls []*call) {
 	for _, n := range t.entries {
 		if n.fate == ours {
 			calls = append(calls, n.call)
 		}
 	}
-	for _, c := range calls {
+	return calls
+}
+
+// announceCalls opens the outputs of a turn's calls. The journal has the turn before them, so that a later owner knows
+// their ids.
+func (l *loop) announceCalls(t *turn) {
+	calls, next := t.ownCalls(), l.wire.places()
+	for i, c := range calls {
 		if c.item.Environment == nil && l.container != "" { // the row could be made for a later call of the turn
 			c.item.Environment = &openai.ItemEnvironment{Type: envReference, ContainerID: l.container}
 		}
-		l.announce(c)
+		c.output, c.outputIndex = emptyOutput(c.item, id.New(id.ShellCallOutput)), next+i
 	}
+	l.mark(func(m *mark) { m.Turn, m.Last, m.Next = t.entryNotes(), t.last, next+len(calls) })
 	for _, c := range calls {
-		wg.Go(func() { l.runCall(ctx, c, unready) })
+		c.outputIndex = l.wire.open(openai.NewItem(c.output)) // nobody else opens items now
+	}
+}
+
+// emptyOutput is a call's output as it is announced.
+func emptyOutput(c openai.ShellCall, outputID string) shellOutput {
+	return shellOutput{ShellCallOutput: openai.ShellCallOutput{Type: openai.TypeShellCallOutput,
+		ID: outputID, CallID: c.CallID, Status: openai.InProgress,
+		MaxOutputLength: c.Action.MaxOutputLength, Output: []openai.ShellOutput{}}, Environment: c.Environment}
+}
+
+// runCalls runs the calls of a turn, all at the same time, and returns when each has its output. unready is why none can
+// be run, if so; was is what an earlier owner has told of them.
+func (l *loop) runCalls(ctx context.Context, t *turn, unready error, was progress) {
+	if unready == nil {
+		unready = l.stage(ctx)
+	}
+	calls := t.ownCalls()
+	var wg sync.WaitGroup
+	for _, c := range calls {
+		if done := was.of(c.outputIndex).item; done != nil {
+			c.closed, c.output = true, *done
+			continue
+		}
+		wg.Go(func() { l.runCall(ctx, c, unready, was.of(c.outputIndex)) })
 	}
 	wg.Wait()
 	l.recent, l.trouble = nil, nil
@@ -99,16 +129,11 @@ func (l *loop) runCalls(ctx context.Context, t *turn) {
 	l.files = merge(l.files, l.recent)
 }
 
-// announce opens a call's output item.
-func (l *loop) announce(c *call) {
-	c.output = shellOutput{ShellCallOutput: openai.ShellCallOutput{Type: openai.TypeShellCallOutput,
-		ID: id.New(id.ShellCallOutput), CallID: c.item.CallID, Status: openai.InProgress,
-		MaxOutputLength: c.item.Action.MaxOutputLength, Output: []openai.ShellOutput{}}, Environment: c.item.Environment}
-	c.outputIndex = l.wire.open(openai.NewItem(c.output))
-}
-
-// closeCall sends the end of a shell_call: completed once something was started.
+// closeCall sends the end of a shell_call, unless it was sent: completed once something was started.
 func (l *loop) closeCall(c *call, started bool) {
+	if c.closed {
+		return
+	}
 	c.item.Status = openai.Completed
 	if !started {
 		c.item.Status = openai.Incomplete
@@ -117,8 +142,9 @@ func (l *loop) closeCall(c *call, started bool) {
 	l.wire.emit(openai.NewItemEvent(openai.EventItemDone, c.index, openai.NewItem(c.item)))
 }
 
-func (l *loop) runCall(ctx context.Context, c *call, unready error) {
+func (l *loop) runCall(ctx context.Context, c *call, unready error, was *told) {
 	commands := c.item.Action.Commands
+	c.closed = c.closed || was.closed
 	switch {
 	case c.problem != nil:
 		// There is no command to number, so the entry comes with the item and not by an event of its own.
@@ -126,38 +152,51 @@ func (l *loop) runCall(ctx context.Context, c *call, unready error) {
 		c.output.Output = []openai.ShellOutput{{Stderr: "shell: " + c.problem.Error(), Outcome: openai.Exit(exitUsage),
 			Receipt: &openai.Receipt{Reason: reasonNotStarted}}}
 		c.output.Status = openai.Completed
-	case unready != nil:
+	case unready != nil && !was.closed: // one that is closed was started, or nothing of it will be
 		l.closeCall(c, false)
 		c.trouble = unready
 		for i := range commands {
-			c.output.Output = append(c.output.Output, notStarted(ctx, unready))
-			l.entryDone(c, i, c.output.Output[i])
+			entry, known := was.entries[i]
+			if !known {
+				entry = notStarted(ctx, unready)
+				l.entryDone(c, i, entry)
+			}
+			c.output.Output = append(c.output.Output, entry)
 		}
 		c.output.Status = openai.Incomplete
 	default:
-		l.runCommands(ctx, c)
+		l.runCommands(ctx, c, was)
 	}
 	l.wire.emit(openai.NewItemEvent(openai.EventItemDone, c.outputIndex, openai.NewItem(c.output)))
 }
 
 // runCommands runs the commands of a call at the same time. The shell_call is closed when the first of them has been
 // started, or when none could be; what any of them prints comes after that.
-func (l *loop) runCommands(ctx context.Context, c *call) {
+func (l *loop) runCommands(ctx context.Context, c *call, was *told) {
 	commands := c.item.Action.Commands
 	ends := make([]ended, len(commands))
 	errs := make([]error, len(commands))
 	g := gate{left: len(commands), open: make(chan struct{}), pass: func(started bool) { l.closeCall(c, started) }}
 	var wg sync.WaitGroup
 	for i, script := range commands {
+		if entry, known := was.entries[i]; known {
+			g.tried(true)
+			ends[i] = toldBefore(entry)
+			continue
+		}
 		wg.Go(func() {
-			e, err := l.agent.containers.Exec(ctx, l.plan.principal.Org, l.container, container.Command{
-				Key: l.run.ID() + "." + c.item.ID, Index: i, Script: script, Timeout: timeout(c.item.Action.TimeoutMS),
-				MaxOutput: l.plan.viewSize(c.item.Action.MaxOutputLength)})
+			command := container.Command{Key: l.run.ID() + "." + c.item.ID, Index: i, Script: script,
+				Timeout: timeout(c.item.Action.TimeoutMS), MaxOutput: l.plan.viewSize(c.item.Action.MaxOutputLength),
+				Lease: l.run.ID(), Fence: uint64(l.run.Fence())}
+			e, gone, err := l.start(ctx, command, was.taken)
 			g.tried(err == nil)
-			if err != nil {
+			switch {
+			case err != nil:
 				errs[i], ends[i] = err, ended{entry: notStarted(ctx, err)}
-			} else {
-				ends[i] = l.follow(ctx, c, i, e)
+			case e == nil:
+				ends[i] = ended{entry: interrupted(ctx, gone, container.Result{}, was.heard(i))}
+			default:
+				ends[i] = l.follow(ctx, c, i, e, was.heard(i))
 			}
 			l.entryDone(c, i, ends[i].entry)
 		})
@@ -175,6 +214,60 @@ func (l *loop) runCommands(ctx context.Context, c *call) {
 	}
 	if !g.started {
 		c.trouble = errors.Join(errs...)
+	}
+}
+
+// start starts a command, unless it is taken: then an earlier owner may have started it, and it is found again if so. It
+// is never run twice. Without an execution and an error it is gone, and why is said.
+func (l *loop) start(ctx context.Context, c container.Command, taken bool) (e execution, gone, err error) {
+	// What outlives our hold on the response: it ends when that is cancelled, not when it comes into other hands.
+	effect, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, func() {
+		if cause := context.Cause(ctx); !response.Left(cause) {
+			cancel(cause)
+		}
+	})
+	if taken {
+		e, gone, err = l.find(ctx, effect, c)
+		if e != nil || gone != nil || err != nil {
+			return e, gone, err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	e, err = l.agent.containers.Exec(effect, l.plan.principal.Org, l.container, c)
+	return e, nil, err
+}
+
+// Pauses before a command's place is asked again for one that may have been started.
+var findPauses = [...]time.Duration{100 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second}
+
+// find looks for a command that an earlier owner may have started. It answers nothing at all when it never was. What
+// cannot be found out counts as gone: to run it could be to run it twice.
+func (l *loop) find(ctx, effect context.Context, c container.Command) (e execution, gone, err error) {
+	lost := func(cause error) error {
+		return fault.Wrap(fault.Unavailable, cause, "The server stopped while the command may have been running, and it can't be found again.")
+	}
+	if l.container == "" {
+		return nil, nil, nil
+	}
+	for try := 0; ; try++ {
+		// Asked also when the response was cancelled: then what runs is to be killed.
+		e, state, err := l.agent.containers.Reattach(context.WithoutCancel(effect), l.plan.principal.Org, l.container, c)
+		switch {
+		case err == nil && state == container.NeverStarted:
+			return nil, nil, nil
+		case err == nil && e == nil:
+			return nil, lost(nil), nil
+		case err == nil:
+			return e, nil, nil
+		case fault.KindOf(err) == fault.Conflict:
+			return nil, nil, err // we are not the owner any more
+		case fault.KindOf(err) != fault.Unavailable || try == len(findPauses) || response.Left(context.Cause(ctx)):
+			return nil, lost(err), nil
+		}
+		time.Sleep(findPauses[try])
 	}
 }
 
@@ -205,12 +298,17 @@ func (g *gate) tried(started bool) {
 // killPatience bounds the wait for a cancelled command's last words. The kill itself takes no more than a second.
 const killPatience = 5 * time.Second
 
-// follow sends what a command prints as it comes, and returns its end.
-func (l *loop) follow(ctx context.Context, c *call, i int, e execution) ended {
+// follow sends what a command prints as it comes, behind what was heard of it before, and returns its end.
+func (l *loop) follow(ctx context.Context, c *call, i int, e execution, heard tail) ended {
 	// A cancelled command is still followed to its end: what it printed before counts.
 	until, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer giveUp()
 	stop := context.AfterFunc(ctx, func() {
+		if response.Left(context.Cause(ctx)) {
+			e.Release() // it is the next owner's
+			giveUp()
+			return
+		}
 		e.Cancel()
 		select {
 		case <-time.After(killPatience):
@@ -219,8 +317,8 @@ func (l *loop) follow(ctx context.Context, c *call, i int, e execution) ended {
 		}
 	})
 	defer stop()
-	var heard tail
-	for d, err := range e.Follow(until) {
+	from := container.Cursor{Stdout: heard.stdoutBytes, Stderr: heard.stderrBytes}
+	for d, err := range e.FollowFrom(until, from) {
 		if err != nil {
 			break // Wait tells why
 		}

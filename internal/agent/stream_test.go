@@ -233,7 +233,9 @@ func TestCloseEndsWhatRuns(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	r.await(ctx, "shell_call_output")
-	if err := w.agent.Close(ctx); err != nil {
+	soon, cancel := context.WithTimeout(ctx, lastWords) // it does not end by itself
+	defer cancel()
+	if err := w.agent.Close(soon); err != nil {
 		t.Fatal(err)
 	}
 	if o := r.wait(t); o.Status != openai.Cancelled {

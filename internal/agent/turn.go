@@ -37,6 +37,7 @@ type entry struct {
 	name      string          // of a call
 	arguments strings.Builder // of a call, as far as they were written
 	why       string          // refused: what the model is told
+	said      bool            // of a message that was taken from the journal: it says something
 	call      *call           // ours
 }
 

@@ -25,6 +25,20 @@ func (w *wire) open(item openai.Item) int {
 	return index
 }
 
+// openAt announces an item at a place that was taken for it.
+func (w *wire) openAt(index int, item openai.Item) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.write(openai.NewItemEvent(openai.EventItemAdded, index, item))
+}
+
+// places is how many places of the output are taken.
+func (w *wire) places() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.next
+}
+
 // emit writes events, with nothing of anybody else's between them.
 func (w *wire) emit(events ...openai.Event) {
 	w.mu.Lock()

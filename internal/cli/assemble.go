@@ -86,7 +86,11 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 		drain: func(ctx context.Context) error { return errors.Join(loop.Close(ctx), responses.Close(ctx)) },
 		close: func(ctx context.Context) error {
 			defer stopSpawner()
-			return errors.Join(containers.Close(ctx), db.Close())
+			end := containers.Close
+			if loop.HandedOver() { // commands of responses that go on go on themselves
+				end = containers.HandOver
+			}
+			return errors.Join(end(ctx), db.Close())
 		},
 	}, nil
 }

@@ -20,23 +20,25 @@ type birth struct {
 	status    string
 	object    string
 	input     string
+	work      []byte
 }
 
 // Statements that every stored response runs are compiled once.
 const (
 	insertRow = `INSERT INTO response (id, org, key_id, status, background, model, previous_id, container_id,
-	owner, fence, lease_until, created, completed, expires, last_seq, object)
-	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, $11, $12, $13, $14, $15) ON CONFLICT (id) DO NOTHING`
+	owner, fence, created, completed, expires, last_seq, object)
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT (id) DO NOTHING`
+	insertWork  = `INSERT INTO response_work (response_id, work) VALUES ($1, $2)`
 	insertInput = `INSERT INTO response_input (response_id, items) VALUES ($1, $2)`
 	insertBlock = `INSERT INTO event_block (response_id, first_seq, last_seq, data)
 	SELECT id, $3, $4, $5 FROM response WHERE id = $1 AND fence = $2`
 )
 
 // statements are the compiled ones.
-type statements struct{ row, input, block *sql.Stmt }
+type statements struct{ row, input, work, block *sql.Stmt }
 
 func prepare(ctx context.Context, db *store.DB) (s statements, err error) {
-	for query, to := range map[string]**sql.Stmt{insertRow: &s.row, insertInput: &s.input, insertBlock: &s.block} {
+	for query, to := range map[string]**sql.Stmt{insertRow: &s.row, insertInput: &s.input, insertWork: &s.work, insertBlock: &s.block} {
 		if *to, err = db.Prepare(ctx, query); err != nil {
 			return s, fmt.Errorf("open responses: %w", err)
 		}
@@ -61,8 +63,19 @@ func (s *Service) birth(r *Run, b Begin) (*birth, error) {
 
 // write inserts the rows as they were at the beginning, unless they are there.
 func (b *birth) write(tx *sql.Tx, st statements, r *Run) error {
-	_, err := b.insert(tx, st, r.id, r.fence, b.status, b.container, b.object, nil, nil, nil)
-	return err
+	made, err := b.insert(tx, st, r.id, r.fence, b.status, b.container, b.object, nil, nil, nil)
+	if err != nil || !made || b.begin.Work == nil {
+		return err
+	}
+	if b.work == nil { // a transaction may be tried again
+		if b.work, err = b.begin.Work(); err != nil {
+			return fmt.Errorf("begin response: %w", err)
+		}
+	}
+	if _, err := tx.Stmt(st.work).Exec(r.id, b.work); err != nil {
+		return fmt.Errorf("begin response: %w", err)
+	}
+	return nil
 }
 
 // writeEnded inserts the rows in their final form. It says false when the response is on record already.

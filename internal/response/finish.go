@@ -46,6 +46,9 @@ func (r *Run) Finish(ctx context.Context, e End) error {
 	}
 	r.mu.Lock()
 	err := r.cut
+	if err == nil && r.released {
+		err = errReleased
+	}
 	if err == nil && r.phase != open {
 		err = over(r.id)
 	}
@@ -235,6 +238,9 @@ func (s *Service) sealIn(tx *sql.Tx, id string, fence int64, end *seal) error {
 	ok, err := insertBlocks(tx, s.statements, id, fence, end.blocks)
 	if err == nil && !ok {
 		err = fmt.Errorf("end response: %s lost its row within a transaction", id)
+	}
+	if err == nil {
+		err = forgetWork(tx, id)
 	}
 	return err
 }

@@ -59,6 +59,8 @@ type eventLog struct {
 	resting []*Run
 	more    sync.Cond // for rest
 
+	generation int64 // of this service's segments
+
 	live  []*segment // oldest first
 	bytes int
 	dead  []int64
@@ -81,12 +83,12 @@ func newLog(ctx context.Context, s *Service) (*eventLog, error) {
 	// Segments of a later service sort behind those of earlier ones, and no number is ever used twice: one that is late
 	// to delete its own must not hit another's.
 	err = s.db.Write(ctx, func(tx *sql.Tx) error {
-		return tx.QueryRow(`UPDATE log_generation SET n = n + 1 RETURNING n * 4294967296`).Scan(&l.nextID)
+		return tx.QueryRow(`UPDATE log_generation SET n = n + 1 RETURNING n`).Scan(&l.generation)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open event log: %w", err)
 	}
-	l.nextID++
+	l.nextID = l.generation<<generationBits + 1
 	l.more.L = &l.mu
 	return l, nil
 }
@@ -165,6 +167,7 @@ type part struct {
 	run       *Run
 	frames    []Frame
 	container string // to be written to the row, "" when it is there already
+	journal   []entry
 	unborn    *birth // the row, when it is not there already
 	stale     bool
 }
@@ -229,6 +232,7 @@ func (l *eventLog) gather() {
 			if r.container {
 				p.container, r.container = r.object.ContainerID, false
 			}
+			p.journal, r.journal = r.journal, nil
 			l.parts = append(l.parts, p)
 			for i := range p.frames {
 				size += len(p.frames[i].Data) + 4
@@ -277,7 +281,13 @@ func (l *eventLog) append(tx *sql.Tx) (seg segment, epoch int64, err error) {
 		return seg, 0, fmt.Errorf("append events: check fences: %w", err)
 	}
 	for _, p := range l.parts {
-		if p.container == "" || p.stale {
+		if p.stale {
+			continue
+		}
+		if err := insertJournal(tx, p.run.id, p.journal); err != nil {
+			return seg, 0, err
+		}
+		if p.container == "" {
 			continue
 		}
 		if _, err := tx.Exec(`UPDATE response SET container_id = $3 WHERE id = $1 AND fence = $2`,
@@ -311,7 +321,7 @@ const insertSegment = `INSERT INTO event_segment (id, data) SELECT $1, $2 FROM f
 func (l *eventLog) checkedAt() (epoch int64, ok bool) {
 	epoch = l.parts[0].run.epoch
 	for i := range l.parts {
-		if p := &l.parts[i]; p.run.epoch != epoch || p.container != "" {
+		if p := &l.parts[i]; p.run.epoch != epoch || p.container != "" || len(p.journal) > 0 {
 			return 0, false
 		}
 	}

@@ -33,6 +33,13 @@ type Begin struct {
 	// events, within some milliseconds, and at the latest with the end. Sync waits for it. Where writing has just
 	// failed, Begin waits all the same, so that nothing is begun that cannot be stored.
 	Late bool
+	// Work, if there is one, gives what the caller needs to go on with the response after a crash (Claim.Work). It is
+	// called when the row is written before the end, once, and not while the caller waits for anything of the run's.
+	Work func() ([]byte, error)
+	// Key is what the client named the request by, and Digest tells its body; see [Service.Keyed].
+	Key    string
+	Digest string
+
 	// Unread says that nobody reads the events, only the end, by Wait. What is not stored then has none.
 	Unread bool
 }
@@ -72,6 +79,9 @@ type Run struct {
 	unsealed  *seal  // the end that could not be written yet
 	late      bool   // the end is told and on its way to the disk
 	unborn    *birth // the row, while it is not durable
+	released  bool   // given back: nothing is emitted any more
+	announced int    // lifecycle events so far; the owner's only
+	entries   int64  // of the journal
 	watchers  []*Subscription
 	room      chan struct{} // closed when a waiting Emit should look again; nil when none waits
 	unwatched bool          // somebody waits for the end only; see trim
@@ -80,6 +90,7 @@ type Run struct {
 	queued    bool // on the log's list
 	resting   bool // on the list of those whose events move into blocks
 	container bool // the container is not in the row yet
+	journal   []entry
 	segments  []pin
 
 	epoch int64           // fences were checked at this epoch; the log's goroutine only
@@ -111,12 +122,21 @@ func (s *Service) Begin(ctx context.Context, b Begin) (*Run, error) {
 		if err != nil {
 			return nil, err
 		}
-		if b.Late && !b.Background && !s.ailing.Load() {
+		if b.Late && !b.Background && b.Key == "" && !s.ailing.Load() {
 			r.unborn = born
-		} else if err := s.db.Write(ctx, func(tx *sql.Tx) error { return born.write(tx, s.statements, r) }); err != nil {
+		} else if err := s.db.Write(ctx, func(tx *sql.Tx) error {
+			if err := s.claimKey(tx, r, b); err != nil {
+				return err
+			}
+			return born.write(tx, s.statements, r)
+		}); err != nil {
 			return nil, err
 		} else {
 			s.ailing.Store(false)
+		}
+	} else if b.Key != "" {
+		if err := s.db.Write(ctx, func(tx *sql.Tx) error { return s.claimKey(tx, r, b) }); err != nil {
+			return nil, err
 		}
 	}
 	// The run outlives the request that began it; Cancel and Finish end its context.
@@ -133,6 +153,9 @@ func (s *Service) Begin(ctx context.Context, b Begin) (*Run, error) {
 		if b.Store && r.unborn == nil {
 			// Nobody knows the id yet, so nobody misses the row. If this fails the next start ends it.
 			s.db.Write(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
+				if _, err := tx.Exec(`DELETE FROM response_key WHERE org = $1 AND key = $2 AND response_id = $3`, b.Org, b.Key, r.id); err != nil {
+					return err
+				}
 				_, err := tx.Exec(`DELETE FROM response WHERE id = $1`, r.id)
 				return err
 			})
@@ -159,30 +182,47 @@ func (r *Run) Context() context.Context { return r.ctx }
 // Cancel asks the owner to stop: it ends Context. How the response ends is still for Finish to say.
 func (r *Run) Cancel(cause error) { r.cancel(cause) }
 
-// Announce opens the log: response.created, response.queued for a background response, response.in_progress.
+// openings are the events that open a log, in the foreground and in the background.
+var openings = map[bool][]string{
+	false: {openai.EventCreated, openai.EventInProgress},
+	true:  {openai.EventCreated, openai.EventQueued, openai.EventInProgress},
+}
+
+// Announce opens the log: response.created, response.queued for a background response, response.in_progress. What is
+// there already is not said again.
 func (r *Run) Announce() error {
-	if err := r.lifecycle(openai.EventCreated); err != nil || !r.background {
-		if err != nil {
-			return err
-		}
-		return r.lifecycle(openai.EventInProgress)
-	}
-	if err := r.lifecycle(openai.EventQueued); err != nil {
+	if err := r.Queue(); err != nil {
 		return err
 	}
 	r.mu.Lock()
-	err := change(r.id, r.object.Status, openai.InProgress)
-	if err == nil {
-		r.object.Status = openai.InProgress
-	}
+	waits := r.object.Status == openai.Queued
 	r.mu.Unlock()
-	if err != nil {
-		return err
+	if waits {
+		if err := r.s.toInProgress(r); err != nil {
+			return err
+		}
+		r.mu.Lock()
+		r.object.Status = openai.InProgress
+		r.mu.Unlock()
 	}
-	if err := r.s.toInProgress(r); err != nil {
-		return err
+	return r.open(openai.EventInProgress)
+}
+
+// Queue opens the log of a response that waits for its turn: everything of Announce but response.in_progress.
+func (r *Run) Queue() error { return r.open(openai.EventQueued) }
+
+// open says the opening events up to one.
+func (r *Run) open(last string) error {
+	for _, typ := range openings[r.background][min(r.announced, len(openings[r.background])):] {
+		if typ == openai.EventInProgress && typ != last {
+			return nil
+		}
+		if err := r.lifecycle(typ); err != nil {
+			return err
+		}
+		r.announced++
 	}
-	return r.lifecycle(openai.EventInProgress)
+	return nil
 }
 
 // toInProgress writes the change of a queued row.
@@ -240,10 +280,7 @@ func (r *Run) emit(ev openai.Event) error {
 		}
 	}
 	if ok {
-		for len(r.output) <= item.OutputIndex {
-			r.output = append(r.output, openai.Item{})
-		}
-		r.output[item.OutputIndex] = item.Item
+		r.putLocked(item.OutputIndex, item.Item)
 	}
 	r.wakeLocked(false)
 	enqueue := r.stored && !r.queued
@@ -255,12 +292,22 @@ func (r *Run) emit(ev openai.Event) error {
 	return nil
 }
 
+// putLocked sets what stands at a place of the output.
+func (r *Run) putLocked(index int, item openai.Item) {
+	for len(r.output) <= index {
+		r.output = append(r.output, openai.Item{})
+	}
+	r.output[index] = item
+}
+
 // roomLocked waits until the ring has room for an event, and says why the run takes none any more.
 func (r *Run) roomLocked() error {
 	for {
 		switch {
 		case r.cut != nil:
 			return r.cut
+		case r.released:
+			return errReleased
 		case r.phase != open:
 			return over(r.id)
 		case r.ring.bytes < ringLimit:
@@ -360,6 +407,9 @@ func (r *Run) SetContainer(id string) {
 	r.mu.Unlock()
 }
 
+// Fence is the number under which this owner holds the response; a later owner's is higher.
+func (r *Run) Fence() int64 { return r.fence }
+
 // AddUsage adds a model call's tokens to the response's sum.
 func (r *Run) AddUsage(u openai.Usage) {
 	r.mu.Lock()
@@ -396,6 +446,9 @@ func (r *Run) objectLocked() openai.Response {
 	}
 	return o
 }
+
+// Response returns the response as it stands now.
+func (r *Run) Response() *openai.Response { return r.snapshot() }
 
 func (r *Run) snapshot() *openai.Response {
 	r.mu.Lock()

@@ -21,6 +21,9 @@ func withoutSecrets(tools []json.RawMessage) []json.RawMessage {
 	return clean
 }
 
+// WithoutSecrets returns JSON as it may be stored: without the domain_secrets of any network_policy.
+func WithoutSecrets(raw json.RawMessage) json.RawMessage { return withoutSecret(raw) }
+
 func withoutSecret(raw json.RawMessage) json.RawMessage {
 	if !hasSecret(raw) {
 		return raw

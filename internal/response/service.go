@@ -11,7 +11,8 @@
 // An event lives first in its run's ring (ring.go), is made durable by a segment that many responses share
 // (segment.go, log.go), and comes to rest in a compressed block of its response (block.go), after which ring and
 // segment let go of it. So a reader needs only two places, blocks and then ring, and segments are read after a crash
-// only (recover.go).
+// only (takeover.go). An owner holds its responses by a lease (lease.go); when that runs out another takes them over, and
+// the agent claims them (claim.go) and goes on.
 package response
 
 import (
@@ -37,6 +38,8 @@ type Options struct {
 	DB        *store.DB
 	Clock     func() time.Time // time.Now
 	Retention time.Duration    // how long an ended response is kept; 30 days
+	Lease     time.Duration    // how long an owner that says nothing more is believed to live; 30 s
+	Shared    bool             // other services may live on this database; otherwise whatever an earlier one owned is taken over at once
 }
 
 // DefaultRetention is how long an ended response is kept.
@@ -47,6 +50,8 @@ type Service struct {
 	db        *store.DB
 	clock     func() time.Time
 	retention time.Duration
+	lease     time.Duration
+	shared    bool
 	owner     string // this service in the rows; another start has another name
 	log       *eventLog
 	late      *lateEnds
@@ -54,9 +59,18 @@ type Service struct {
 	statements
 	ailing atomic.Bool // the last write failed
 
-	mu     sync.Mutex
-	live   map[string]*Run // every run without a sealed end, stored or not
-	closed bool
+	taking  sync.Mutex       // one take-over at a time
+	unmoved map[string]int64 // taken over, and their logs not moved into blocks yet; under taking
+
+	mu       sync.Mutex
+	live     map[string]*Run // every run without a sealed end, stored or not
+	backlog  []orphan        // taken over, waiting to be claimed
+	unwanted map[string]int  // how many wait to see a response cancelled that nobody runs
+	arrivals map[string]*arriving
+	closed   bool
+
+	orphans chan struct{} // one token; see Orphans
+	closing chan struct{} // closed by Close
 
 	stop context.CancelFunc // ends the goroutines
 	wg   sync.WaitGroup
@@ -65,14 +79,18 @@ type Service struct {
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// New migrates the tables, ends what a dead process left open, and starts.
+// New migrates the tables, takes over what a dead process left open, and starts.
 func New(ctx context.Context, o Options) (*Service, error) {
-	s := &Service{db: o.DB, clock: o.Clock, retention: o.Retention, owner: id.New("own"), live: map[string]*Run{}}
+	s := &Service{db: o.DB, clock: o.Clock, retention: o.Retention, owner: id.New("own"), lease: o.Lease, shared: o.Shared,
+		live: map[string]*Run{}, unwanted: map[string]int{}, arrivals: map[string]*arriving{}, orphans: make(chan struct{}, 1), closing: make(chan struct{})}
 	if s.clock == nil {
 		s.clock = time.Now
 	}
 	if s.retention <= 0 {
 		s.retention = DefaultRetention
+	}
+	if s.lease <= 0 {
+		s.lease = defaultLease
 	}
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
@@ -84,10 +102,13 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	if s.statements, err = prepare(ctx, s.db); err != nil {
 		return nil, err
 	}
-	if err := s.endAbandoned(ctx); err != nil {
-		return nil, fmt.Errorf("end abandoned responses: %w", err)
-	}
 	if s.log, err = newLog(ctx, s); err != nil {
+		return nil, err
+	}
+	if err := s.enrol(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.takeOver(ctx); err != nil {
 		return nil, err
 	}
 	background, stop := context.WithCancel(context.Background())
@@ -97,6 +118,7 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	s.late = newLateEnds(s)
 	s.wg.Go(s.late.run)
 	s.wg.Go(func() { s.sweepEvery(background, sweepPeriod) })
+	s.wg.Go(func() { s.renewEvery(background, s.lease/3) })
 	return s, nil
 }
 
@@ -112,6 +134,7 @@ func (s *Service) Close(ctx context.Context) error {
 		return nil
 	}
 	s.closed = true
+	close(s.closing)
 	runs := make([]*Run, 0, len(s.live))
 	for _, r := range s.live {
 		runs = append(runs, r)
@@ -140,7 +163,7 @@ func (s *Service) Close(ctx context.Context) error {
 	s.late.close()
 	s.log.close()
 	s.wg.Wait()
-	errs = append(errs, s.settle(context.WithoutCancel(ctx)), s.log.clear())
+	errs = append(errs, s.settle(context.WithoutCancel(ctx)), s.log.clear(), s.resign(context.WithoutCancel(ctx)))
 	return errors.Join(errs...)
 }
 
@@ -177,8 +200,8 @@ func (s *Service) Get(ctx context.Context, org, id string) (*openai.Response, er
 	if r := s.running(org, id); r != nil {
 		return r.snapshot(), nil
 	}
-	var object string
-	err := s.db.Read().QueryRowContext(ctx, `SELECT object FROM response WHERE id = $1 AND org = $2`, id, org).Scan(&object)
+	var object, status string
+	err := s.db.Read().QueryRowContext(ctx, `SELECT object, status FROM response WHERE id = $1 AND org = $2`, id, org).Scan(&object, &status)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, missing(id)
 	}
@@ -189,59 +212,60 @@ func (s *Service) Get(ctx context.Context, org, id string) (*openai.Response, er
 	if err := json.Unmarshal([]byte(object), &resp); err != nil {
 		return nil, fmt.Errorf("get response %s: %w", id, err)
 	}
+	resp.Status = status // of one that waits for an owner the object is as it was at the beginning
 	return &resp, nil
 }
 
 // Subscribe reads a stored response's events with numbers above after (-1 is all): what is stored, then what becomes
 // durable, without a hole or a repeat.
 func (s *Service) Subscribe(ctx context.Context, org, id string, after int64) (*Subscription, error) {
-	r, err := s.undecided(ctx, org, id)
+	f, err := s.find(ctx, org, id)
 	if err != nil {
 		return nil, err
 	}
-	if r != nil {
-		return newSubscription(s, r, id, after, true), nil
-	}
-	var last sql.NullInt64
-	err = s.db.Read().QueryRowContext(ctx, `SELECT last_seq FROM response WHERE id = $1 AND org = $2`, id, org).Scan(&last)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, missing(id)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("subscribe: %w", err)
-	}
-	if !last.Valid {
-		return nil, fault.New(fault.Unavailable, "Response %s is being run elsewhere.", id).WithTry("again in a moment")
-	}
-	sub := newSubscription(s, nil, id, after, true)
-	sub.last = last.Int64
+	sub := newSubscription(s, f.run, id, after, true)
+	sub.org, sub.last, sub.early = org, f.last, f.run == nil && !f.ended
 	return sub, nil
 }
 
 // Cancel stops a running response, waits for its end and returns it. One that has ended is returned as it is.
 func (s *Service) Cancel(ctx context.Context, org, id string) (*openai.Response, error) {
-	if r := s.running(org, id); r != nil {
-		r.Cancel(fault.New(fault.Cancelled, "The response was cancelled."))
-		select {
-		case <-r.done:
-			return r.snapshot(), nil
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+	f, err := s.find(ctx, org, id)
+	if err != nil {
+		return nil, err
+	}
+	if f.run == nil && !f.ended {
+		defer s.expel(id)()
+		if f, err = s.await(ctx, org, id); err != nil {
+			return nil, err
 		}
 	}
-	return s.Get(ctx, org, id)
+	if f.run == nil {
+		return s.Get(ctx, org, id)
+	}
+	f.run.Cancel(errCancelled)
+	return f.run.Wait(ctx)
 }
+
+// errCancelled is the cause of a run that somebody asked to cancel.
+var errCancelled = fault.New(fault.Cancelled, "The response was cancelled.")
 
 // Delete removes a response and its log. A running one is cancelled first.
 func (s *Service) Delete(ctx context.Context, org, id string) error {
-	if r := s.running(org, id); r != nil {
+	f, err := s.find(ctx, org, id)
+	if err != nil {
+		return err
+	}
+	if !f.ended {
 		if _, err := s.Cancel(ctx, org, id); err != nil {
 			return err
 		}
-		if err := r.settled(ctx); err != nil {
-			return err
+		if r := s.running(org, id); r != nil {
+			if err := r.settled(ctx); err != nil {
+				return err
+			}
+			defer s.forget(r)
 		}
-		defer s.forget(r)
 	}
 	return s.db.Write(ctx, func(tx *sql.Tx) error {
 		res, err := tx.Exec(`DELETE FROM response WHERE id = $1 AND org = $2`, id, org)

@@ -14,6 +14,8 @@ type Subscription struct {
 	s       *Service
 	run     *Run // nil when the response is at rest
 	id      string
+	org     string
+	early   bool  // nobody runs the response yet: it waits for an owner
 	next    int64 // guarded by run.mu when there is a run
 	last    int64 // without a run: the terminal event's number
 	durable bool  // sees only what is durable
@@ -62,6 +64,13 @@ func without(list []*Subscription, gone *Subscription) []*Subscription {
 // Next returns the events that are ready, one at least, in order and without a gap. It waits for them, and answers
 // io.EOF after the terminal event. The frames stay valid.
 func (sub *Subscription) Next(ctx context.Context) ([]Frame, error) {
+	if sub.early {
+		f, err := sub.s.await(ctx, sub.org, sub.id)
+		if err != nil {
+			return nil, err
+		}
+		sub.early, sub.run, sub.last = false, f.run, f.last
+	}
 	r := sub.run
 	if r == nil {
 		return sub.atRest(ctx)

@@ -16,8 +16,15 @@ const sweepPeriod = 5 * time.Minute
 // everyone's writes wait behind it.
 const sweepBatch = 50
 
-// Sweep removes the responses whose retention is over by the service's clock, and returns how many.
+// Sweep removes the responses whose retention is over by the service's clock, and returns how many. It forgets the names
+// of requests whose time is over, too.
 func (s *Service) Sweep(ctx context.Context) (removed int64, err error) {
+	if err := s.db.Write(ctx, func(tx *sql.Tx) error {
+		_, err := tx.Exec(`DELETE FROM response_key WHERE expires <= $1`, s.clock().UnixMilli())
+		return err
+	}); err != nil {
+		return 0, fmt.Errorf("sweep keys: %w", err)
+	}
 	for {
 		var n int64
 		err := s.db.Write(ctx, func(tx *sql.Tx) error {

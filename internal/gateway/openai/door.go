@@ -3,7 +3,7 @@
 // It reads requests, hands them to the rooms through the small interfaces below, and writes what they give back. It
 // decides nothing about models, commands or storage. What holds: a stored frame goes out byte for byte as it was
 // stored; every stream that was accepted ends with one terminal event and [DONE], or is visibly cut; a foreground
-// client that goes away cancels its response at once; a file name reaches the container as the client sent it, never
+// client that goes away cancels its response at once, one of a background response never does; a file name reaches the container as the client sent it, never
 // shortened on the way.
 package openai
 
@@ -25,7 +25,7 @@ import (
 // Agent begins a response and works on it in the background of the call.
 type Agent interface {
 	// Create checks the request, begins the response and returns while it runs, or when it has ended if the request wants
-	// no stream; then the end of ctx cancels it. An error means that nothing ran.
+	// no stream and is not in the background; then the end of ctx cancels it. An error means that nothing ran.
 	Create(ctx context.Context, p tenant.Principal, req *wire.CreateRequest) (Run, error)
 }
 
@@ -36,6 +36,8 @@ type Run interface {
 	// Subscribe gives the events with a number above after, from the start with -1.
 	Subscribe(after int64) Stream
 	Wait(ctx context.Context) (*wire.Response, error)
+	// Response is the response as it stands.
+	Response() *wire.Response
 }
 
 // Stream hands out the events of one response, in order. Next blocks until at least one is ready; io.EOF follows the
@@ -52,6 +54,10 @@ type Responses interface {
 	Delete(ctx context.Context, org, id string) error
 	Cancel(ctx context.Context, org, id string) (*wire.Response, error)
 	InputItems(ctx context.Context, org, id string) ([]wire.Item, error)
+	// Wait returns a response when it has ended.
+	Wait(ctx context.Context, org, id string) (*wire.Response, error)
+	// Keyed finds what an earlier request of that name has begun; "" is nothing.
+	Keyed(ctx context.Context, org, key, digest string) (id string, err error)
 }
 
 // Containers are the hosted shells' places and their files. Another organisation's look absent.

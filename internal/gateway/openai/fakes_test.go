@@ -189,10 +189,33 @@ func (s *fakeStream) Next(ctx context.Context) ([]response.Frame, error) {
 	}
 }
 
+func (r *fakeRun) Response() *wire.Response {
+	queued := *r.final
+	queued.Status, queued.Background = wire.Queued, true
+	return &queued
+}
+
 // fakeResponses keeps the runs of organisation one.
 type fakeResponses struct {
 	runs  map[string]*fakeRun
+	keys  map[string][2]string // digest and id, by organisation and key
 	items []wire.Item
+}
+
+func (f *fakeResponses) Keyed(_ context.Context, org, key, digest string) (string, error) {
+	known := f.keys[org+" "+key]
+	if known[0] != "" && known[0] != digest {
+		return "", fault.New(fault.Invalid, "Used for another request.").WithCode("idempotency_key_reused")
+	}
+	return known[1], nil
+}
+
+func (f *fakeResponses) Wait(ctx context.Context, org, id string) (*wire.Response, error) {
+	run, err := f.find(org, id)
+	if err != nil {
+		return nil, err
+	}
+	return run.Wait(ctx)
 }
 
 func (f *fakeResponses) find(org, id string) (*fakeRun, error) {

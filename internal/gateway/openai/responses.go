@@ -2,12 +2,16 @@ package openai
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/internal/gateway"
+	"github.com/hardshell-dev/hardshell/internal/response"
 	"github.com/hardshell-dev/hardshell/internal/tenant"
 	wire "github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
@@ -22,13 +26,26 @@ func (d *Door) createResponse(w http.ResponseWriter, r *http.Request, p tenant.P
 		return err
 	}
 	req.Raw = raw
-	if isTrue(req.Background) {
-		return fault.New(fault.Unsupported, "background responses are not served yet.").WithCode("unsupported_parameter").
-			WithParam("background").WithTry("the same request without background, with stream: true")
+	if err := readKey(r, &req); err != nil {
+		return err
+	}
+	if again, err := d.again(w, r, p, &req); again || err != nil {
+		return err
 	}
 	run, err := d.Agent.Create(r.Context(), p, &req)
+	if f, ok := fault.As(err); ok && f.Code == response.CodeKeyTaken { // another request of the same name was quicker
+		if again, err := d.again(w, r, p, &req); again || err != nil {
+			return err
+		}
+	}
 	if err != nil {
 		return err
+	}
+	if isTrue(req.Background) { // it lives on without its client
+		if isTrue(req.Stream) {
+			return d.stream(w, r, run.Subscribe(-1))
+		}
+		return writeJSON(w, http.StatusOK, run.Response())
 	}
 	// A foreground run lives as long as its client. AfterFunc cancels it at once, whatever this goroutine waits for.
 	stop := context.AfterFunc(r.Context(), func() { run.Cancel(errClientGone) })
@@ -36,7 +53,7 @@ func (d *Door) createResponse(w http.ResponseWriter, r *http.Request, p tenant.P
 	if isTrue(req.Stream) {
 		err = d.stream(w, r, run.Subscribe(-1))
 	} else {
-		err = d.wait(w, r, run)
+		err = d.wait(w, r, run.Wait)
 	}
 	if err != nil {
 		run.Cancel(errClientGone) // nobody will read the rest; a finished run does not mind
@@ -44,9 +61,58 @@ func (d *Door) createResponse(w http.ResponseWriter, r *http.Request, p tenant.P
 	return err
 }
 
+// maxKey bounds an Idempotency-Key.
+const maxKey = 255
+
+// readKey takes the request's name from its header.
+func readKey(r *http.Request, req *wire.CreateRequest) error {
+	keys := r.Header.Values("Idempotency-Key")
+	if len(keys) == 0 {
+		return nil
+	}
+	plain := func(c rune) bool { return c >= 0x20 && c < 0x7f }
+	if len(keys) > 1 || keys[0] == "" || len(keys[0]) > maxKey || strings.ContainsFunc(keys[0], func(c rune) bool { return !plain(c) }) {
+		return fault.New(fault.Invalid, "Idempotency-Key must be one header of 1 to %d printable ASCII characters.", maxKey).
+			WithCode("invalid_value").WithParam("Idempotency-Key")
+	}
+	sum := sha256.Sum256(req.Raw)
+	req.Key, req.Digest = keys[0], hex.EncodeToString(sum[:])
+	return nil
+}
+
+// again answers a request whose name has begun a response before with that response, as this request wants it. It says
+// whether there was one.
+func (d *Door) again(w http.ResponseWriter, r *http.Request, p tenant.Principal, req *wire.CreateRequest) (bool, error) {
+	if req.Key == "" {
+		return false, nil
+	}
+	id, err := d.Responses.Keyed(r.Context(), p.Org, req.Key, req.Digest)
+	if id == "" || err != nil {
+		if err != nil {
+			gateway.NoRetry(w) // what the name stands for may have run
+		}
+		return false, err
+	}
+	switch {
+	case isTrue(req.Stream):
+		events, err := d.Responses.Subscribe(r.Context(), p.Org, id, -1)
+		if err != nil {
+			return true, err
+		}
+		return true, d.stream(w, r, events)
+	case isTrue(req.Background):
+		resp, err := d.Responses.Get(r.Context(), p.Org, id)
+		if err != nil {
+			return true, err
+		}
+		return true, writeJSON(w, http.StatusOK, resp)
+	}
+	return true, d.wait(w, r, func(ctx context.Context) (*wire.Response, error) { return d.Responses.Wait(ctx, p.Org, id) })
+}
+
 // wait answers with the finished response.
-func (d *Door) wait(w http.ResponseWriter, r *http.Request, run Run) error {
-	resp, err := run.Wait(r.Context())
+func (d *Door) wait(w http.ResponseWriter, r *http.Request, ended func(context.Context) (*wire.Response, error)) error {
+	resp, err := ended(r.Context())
 	switch {
 	case r.Context().Err() != nil: // the run may have ended, by that or just before: there is nobody to tell
 		return errClientGone

@@ -37,7 +37,6 @@ func TestCreateRefusesBadBodies(t *testing.T) {
 		{"tools is an object", `{"model":"x","tools":{}}`, "invalid_type", "tools"},
 		{"a tool's type", `{"model":"x","tools":[{"type":"shell"},{"type":3}]}`, "invalid_type", "tools[1].type"},
 		{"a tool's environment", `{"model":"x","tools":[{"type":"shell","environment":{"type":"container_auto","file_ids":"f"}}]}`, "invalid_type", "tools[0].environment.file_ids"},
-		{"background", `{"model":"x","background":true}`, "unsupported_parameter", "background"},
 	} {
 		res, body := h.do(t, "POST", "/v1/responses", []byte(c.body), nil)
 		e := errorOf(t, body)

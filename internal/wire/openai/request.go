@@ -33,6 +33,8 @@ type CreateRequest struct {
 	SafetyIdentifier   *string           `json:"safety_identifier"`
 	User               *string           `json:"user"`
 	Raw                json.RawMessage   `json:"-"`
+	Key                string            `json:"-"` // of the header Idempotency-Key; empty without one
+	Digest             string            `json:"-"` // of the body, where there is a key
 }
 
 // Input is a request's input: a string reads as one user message.

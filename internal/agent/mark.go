@@ -1,0 +1,207 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/container"
+	"github.com/hardshell-dev/hardshell/internal/response"
+	"github.com/hardshell-dev/hardshell/internal/wire/openai"
+)
+
+// mark is an entry of a response's journal: how far the loop is, for an owner who has to go on. Added is what came to
+// the conversation since the mark before; all else is as it stands.
+type mark struct {
+	Rounds    int                 `json:"rounds"`
+	Calls     int                 `json:"calls"`
+	Tokens    int64               `json:"tokens"`
+	Usage     *openai.Usage       `json:"usage,omitempty"`
+	Container string              `json:"container,omitempty"`
+	Staged    bool                `json:"staged,omitempty"`
+	Next      int                 `json:"next"` // the first place of the output that is free
+	Added     []openai.Item       `json:"added,omitempty"`
+	Files     []openai.OutputFile `json:"files,omitempty"`
+	Recent    []openai.OutputFile `json:"recent,omitempty"`
+	Trouble   *troubleNote        `json:"trouble,omitempty"`
+
+	Turn []entryNote `json:"turn,omitempty"` // a whole turn whose calls may be started from now on
+	Last bool        `json:"last,omitempty"` // that turn was the last one allowed
+
+	End   *response.End `json:"end,omitempty"`   // how the response ends; what is still open is closed
+	Final *openai.Item  `json:"final,omitempty"` // and its last message becomes this
+}
+
+// troubleNote is why no command of a round could be started.
+type troubleNote struct {
+	Code    string `json:"code,omitempty"`
+	Message string `json:"message"`
+}
+
+// entryNote is one item of a turn.
+type entryNote struct {
+	Fate   fate         `json:"fate"`
+	Type   string       `json:"type"`
+	Item   *openai.Item `json:"item,omitempty"`
+	CallID string       `json:"call_id,omitempty"`
+	Why    string       `json:"why,omitempty"`
+	Words  bool         `json:"words,omitempty"` // a message that says something
+	Call   *callNote    `json:"call,omitempty"`
+}
+
+// callNote is a call of ours with the item that its output becomes.
+type callNote struct {
+	Item        openai.ShellCall `json:"item"`
+	Index       int              `json:"index"`
+	Problem     string           `json:"problem,omitempty"`
+	OutputID    string           `json:"output_id"`
+	OutputIndex int              `json:"output_index"`
+}
+
+// mark writes how far the loop is. It is on record with the next event that is.
+func (l *loop) mark(fill func(*mark)) {
+	n := mark{Rounds: l.rounds, Calls: l.calls, Tokens: l.tokens, Usage: l.usage, Container: l.container, Staged: l.staged,
+		Next: l.wire.places(), Added: l.added[l.noted:], Files: l.files, Recent: l.recent, Trouble: noteTrouble(l.trouble)}
+	if fill != nil {
+		fill(&n)
+	}
+	raw, err := openai.Marshal(n)
+	if err != nil { // strings and numbers always marshal
+		l.agent.options.Logger.Error("write journal", "response", l.run.ID(), "error", err)
+		return
+	}
+	l.noted = len(l.added)
+	l.run.Journal(raw)
+}
+
+func noteTrouble(err error) *troubleNote {
+	if err == nil {
+		return nil
+	}
+	f := failure(err)
+	return &troubleNote{Code: f.Code, Message: f.Message}
+}
+
+func (t *troubleNote) err() error {
+	if t == nil {
+		return nil
+	}
+	return fault.New(fault.Unavailable, "%s", t.Message).WithCode(t.Code)
+}
+
+// entryNotes is a finished turn as the journal keeps it.
+func (t *turn) entryNotes() []entryNote {
+	notes := make([]entryNote, 0, len(t.entries))
+	for _, n := range t.entries {
+		e := entryNote{Fate: n.fate, Type: n.typ, CallID: n.callID, Why: n.why, Words: n.words()}
+		if n.fate == ours {
+			e.Call = &callNote{Item: n.call.item, Index: n.call.index, OutputID: n.call.output.ID, OutputIndex: n.call.outputIndex}
+			if n.call.problem != nil {
+				e.Call.Problem = n.call.problem.Error()
+			}
+		} else {
+			e.Item = &n.item
+		}
+		notes = append(notes, e)
+	}
+	return notes
+}
+
+// turnOf is the turn that a mark keeps.
+func (l *loop) turnOf(n mark) *turn {
+	t := newTurn(l, n.Last)
+	for _, e := range n.Turn {
+		x := &entry{fate: e.Fate, typ: e.Type, callID: e.CallID, why: e.Why, said: e.Words, done: true}
+		if e.Item != nil {
+			x.item, x.id = *e.Item, e.Item.ID
+		}
+		if e.Call != nil {
+			x.call = &call{item: e.Call.Item, index: e.Call.Index, read: true, outputIndex: e.Call.OutputIndex}
+			x.id, x.index = e.Call.Item.ID, e.Call.Index
+			if e.Call.Problem != "" {
+				x.call.problem = fmt.Errorf("%s", e.Call.Problem)
+			}
+			x.call.output = emptyOutput(x.call.item, e.Call.OutputID)
+		}
+		t.entries = append(t.entries, x)
+	}
+	return t
+}
+
+// work is what the row of an open response keeps of its request, for an owner who has to go on. What the room of
+// responses keeps anyway, the input and the chain before it, is not in it; secrets are not either.
+type work struct {
+	Request json.RawMessage `json:"request"`
+	Place   placeNote       `json:"place"`
+	Files   []fileNote      `json:"files,omitempty"`
+}
+
+type placeNote struct {
+	ID       string               `json:"id,omitempty"`
+	Used     bool                 `json:"used,omitempty"`
+	Memory   string               `json:"memory,omitempty"`
+	Spec     container.CreateSpec `json:"spec"`
+	Replaced bool                 `json:"replaced,omitempty"`
+}
+
+type fileNote struct {
+	Name     string `json:"name"`
+	Data     []byte `json:"data"`
+	Replayed bool   `json:"replayed,omitempty"`
+}
+
+// work writes the plan for the row.
+func (p *plan) work() ([]byte, error) {
+	request, err := openai.Marshal(p.request)
+	if err != nil {
+		return nil, fmt.Errorf("write work: %w", err)
+	}
+	w := work{Request: response.WithoutSecrets(request), Place: placeNote{ID: p.place.id, Used: p.place.used, Memory: p.place.memory,
+		Spec: p.place.spec, Replaced: p.place.replaced}}
+	for _, f := range p.files {
+		w.Files = append(w.Files, fileNote{f.name, f.data, f.replayed})
+	}
+	return openai.Marshal(w)
+}
+
+// replan makes the plan of a response that another owner began.
+func (a *Agent) replan(ctx context.Context, c *response.Claim) (*plan, error) {
+	if c.Work == nil {
+		return nil, fault.New(fault.Internal, "The server stopped before the response was complete.")
+	}
+	var w work
+	var req openai.CreateRequest
+	err := json.Unmarshal(c.Work, &w)
+	if err == nil {
+		err = json.Unmarshal(w.Request, &req)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read work: %w", err)
+	}
+	route, err := a.models.Resolve(ctx, req.Model)
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{request: &req, route: route, names: map[string]bool{}, input: c.Input, parallel: !isFalse(req.ParallelToolCalls)}
+	p.principal.Org, p.principal.KeyID = c.Org, c.KeyID
+	if p.choice, err = readChoice(req.ToolChoice, req.Tools); err != nil {
+		return nil, err
+	}
+	if c.PreviousID != "" {
+		chain, err := a.responses.Chain(ctx, c.Org, c.PreviousID)
+		if err != nil {
+			return nil, err
+		}
+		p.history = chain.Items
+	}
+	p.place = place{id: w.Place.ID, used: w.Place.Used, memory: w.Place.Memory, spec: w.Place.Spec, replaced: w.Place.Replaced}
+	if p.place.id == "" {
+		p.place.id = c.Container // made for its first call
+	}
+	a.readFunctions(ctx, p)
+	for _, f := range w.Files {
+		p.files = append(p.files, inputFile{f.Name, f.Data, f.Replayed})
+	}
+	return p, nil
+}

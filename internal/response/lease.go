@@ -1,0 +1,77 @@
+package response
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+)
+
+// defaultLease is how long an owner that says nothing more is believed to live.
+const defaultLease = 30 * time.Second
+
+// Ids of segments have the generation of their owner in the upper half.
+const generationBits = 32
+
+// enrol writes this service's own lease. Where no other service can be on this database, every other lease is over now.
+func (s *Service) enrol(ctx context.Context) error {
+	err := s.db.Write(ctx, func(tx *sql.Tx) error {
+		if !s.shared {
+			if _, err := tx.Exec(`UPDATE response_owner SET lease_until = 0, heir = '' WHERE name <> $1`, s.owner); err != nil {
+				return err
+			}
+		}
+		return s.hold(tx)
+	})
+	if err != nil {
+		return fmt.Errorf("take lease: %w", err)
+	}
+	return nil
+}
+
+// hold writes the lease anew. A lease that ran out and was taken meanwhile is a new one: what it held is gone, as the
+// fences tell, and what is begun from now on is held again.
+func (s *Service) hold(tx *sql.Tx) error {
+	_, err := tx.Exec(`INSERT INTO response_owner (name, generation, lease_until, heir) VALUES ($1, $2, $3, '')
+		ON CONFLICT (name) DO UPDATE SET lease_until = excluded.lease_until, heir = ''`,
+		s.owner, s.log.generation, s.clock().Add(s.lease).UnixMilli())
+	return err
+}
+
+// renew holds the lease for another while.
+func (s *Service) renew(ctx context.Context) error {
+	if err := s.db.Write(ctx, s.hold); err != nil {
+		return fmt.Errorf("renew lease: %w", err)
+	}
+	return nil
+}
+
+// resign gives the lease up, when everything that it held has ended or is at rest.
+func (s *Service) resign(ctx context.Context) error {
+	err := s.db.Write(ctx, func(tx *sql.Tx) error {
+		_, err := tx.Exec(`DELETE FROM response_owner WHERE name = $1 AND NOT EXISTS
+			(SELECT 1 FROM response WHERE completed IS NULL AND owner = $1)`, s.owner)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("give up lease: %w", err)
+	}
+	return nil
+}
+
+// renewEvery renews the lease and, where others share the database, looks for leases that have run out. An error is not
+// lost by waiting: a lease that cannot be renewed runs out, and then the fences hold.
+func (s *Service) renewEvery(ctx context.Context, period time.Duration) {
+	tick := time.NewTicker(period)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		if s.renew(ctx) == nil && s.shared {
+			s.takeOver(ctx)
+		}
+	}
+}

@@ -83,7 +83,8 @@ type Door struct {
 	Agent      Agent
 	Responses  Responses
 	Containers Containers
-	Files      Files // nil where nothing can be uploaded
+	Files      Files  // nil where nothing can be uploaded
+	Skills     Skills // nil where there are none
 	Models     Models
 	Keepalive  time.Duration // silence after which a stream gets a comment; 0 = 10 s
 }
@@ -120,16 +121,34 @@ func Register(g *gateway.Gateway, d Door) {
 	} {
 		g.Handle(r.pattern, tenant.ScopeRun, r.serve, WriteError)
 	}
-	if d.Files == nil {
-		return
+	if d.Files != nil {
+		handle(g, map[string]gateway.Handler{
+			"POST /v1/files":             d.createUpload,
+			"GET /v1/files":              d.listUploads,
+			"GET /v1/files/{id}":         d.getUpload,
+			"DELETE /v1/files/{id}":      d.deleteUpload,
+			"GET /v1/files/{id}/content": d.uploadContent,
+		})
 	}
-	for pattern, serve := range map[string]gateway.Handler{
-		"POST /v1/files":             d.createUpload,
-		"GET /v1/files":              d.listUploads,
-		"GET /v1/files/{id}":         d.getUpload,
-		"DELETE /v1/files/{id}":      d.deleteUpload,
-		"GET /v1/files/{id}/content": d.uploadContent,
-	} {
+	if d.Skills != nil {
+		handle(g, map[string]gateway.Handler{
+			"POST /v1/skills":                                d.createSkill,
+			"GET /v1/skills":                                 d.listSkills,
+			"GET /v1/skills/{id}":                            d.getSkill,
+			"POST /v1/skills/{id}":                           d.updateSkill,
+			"DELETE /v1/skills/{id}":                         d.deleteSkill,
+			"GET /v1/skills/{id}/content":                    d.skillContent,
+			"POST /v1/skills/{id}/versions":                  d.createSkillVersion,
+			"GET /v1/skills/{id}/versions":                   d.listSkillVersions,
+			"GET /v1/skills/{id}/versions/{version}":         d.getSkillVersion,
+			"DELETE /v1/skills/{id}/versions/{version}":      d.deleteSkillVersion,
+			"GET /v1/skills/{id}/versions/{version}/content": d.skillVersionContent,
+		})
+	}
+}
+
+func handle(g *gateway.Gateway, routes map[string]gateway.Handler) {
+	for pattern, serve := range routes {
 		g.Handle(pattern, tenant.ScopeRun, serve, WriteError)
 	}
 }

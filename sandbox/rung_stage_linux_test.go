@@ -124,7 +124,7 @@ func onStage(t *testing.T, s stage, test func(t *testing.T)) {
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
 	} else if s.flags&unix.CLONE_NEWUSER != 0 {
 		everyone := []syscall.SysProcIDMap{{Size: 1<<32 - 1}}
-		cmd.SysProcAttr.UidMappings, cmd.SysProcAttr.GidMappings = everyone, everyone
+		cmd.SysProcAttr.UidMappings, cmd.SysProcAttr.GidMappings, cmd.SysProcAttr.GidMappingsEnableSetgroups = everyone, everyone, true
 	}
 	out, err := cmd.CombinedOutput()
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) || strings.HasPrefix(string(out), stageArg) {

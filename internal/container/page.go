@@ -21,10 +21,10 @@ func (p Page) keyset(noun string) (limit int, compare, order string, err error) 
 		limit = defaultPage
 	}
 	if limit < 1 || limit > maxPage {
-		return 0, "", "", fault.New(fault.Invalid, "limit must be from 1 to %d.", maxPage).WithParam("limit")
+		return 0, "", "", fault.New(fault.Invalid, "limit must be from 1 to %d.", maxPage).WithCode("invalid_value").WithParam("limit")
 	}
 	if p.After != "" && !id.Valid(noun, p.After) {
-		return 0, "", "", fault.New(fault.Invalid, "after is not the id of an entry.").WithParam("after")
+		return 0, "", "", fault.New(fault.Invalid, "after is not the id of an entry.").WithCode("invalid_value").WithParam("after")
 	}
 	switch p.Order {
 	case "", "desc":
@@ -32,7 +32,7 @@ func (p Page) keyset(noun string) (limit int, compare, order string, err error) 
 	case "asc":
 		return limit, ">", "ASC", nil
 	}
-	return 0, "", "", fault.New(fault.Invalid, `order must be "asc" or "desc".`).WithParam("order")
+	return 0, "", "", fault.New(fault.Invalid, `order must be "asc" or "desc".`).WithCode("invalid_value").WithParam("order")
 }
 
 // List returns a page of an organisation's containers, those that are deleted left out, and whether more follow.

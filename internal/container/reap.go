@@ -71,6 +71,7 @@ func (s *Service) toArchive(r row) bool {
 
 // seen is a row with what the service knows better: activity that is not stored yet, and an idle time that is over.
 func (s *Service) seen(r row) row {
+	r.DiskLimit = s.limits.DiskBytes
 	if r.Status != Active {
 		return r
 	}

@@ -164,6 +164,9 @@ func (s *Service) Create(ctx context.Context, org string, spec CreateSpec) (Cont
 	return r.Container, nil
 }
 
+// MaxFileBytes is the most that one uploaded file may have.
+func (s *Service) MaxFileBytes() int64 { return s.limits.MaxFileBytes }
+
 // Get returns a container as it is now. One that is deleted, or another organisation's, is not found.
 func (s *Service) Get(ctx context.Context, org, id string) (Container, error) {
 	r, err := s.settled(ctx, org, id)

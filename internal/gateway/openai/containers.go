@@ -46,7 +46,27 @@ func containerObject(c container.Container) wire.Container {
 	if c.MemoryLimit != "" {
 		o.MemoryLimit = &c.MemoryLimit
 	}
+	if c.DiskLimit > 0 {
+		o.Disk = &wire.DiskLimit{LimitBytes: c.DiskLimit, EnforcedBy: "watchdog"}
+	}
 	return o
+}
+
+func survivors(s *container.Survivors) *wire.Survivors {
+	o := &wire.Survivors{ContainerID: s.ContainerID, Until: s.Until.Unix(), Files: make([]wire.ContainerFile, len(s.Files)), More: s.More, Restore: true}
+	for i, f := range s.Files {
+		o.Files[i] = fileObject(f)
+	}
+	return o
+}
+
+// restoreContainer brings an expired container back under its id. An active one is answered as it is.
+func (d *Door) restoreContainer(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	c, err := d.Containers.Restore(r.Context(), p.Org, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, containerObject(c))
 }
 
 func (d *Door) listContainers(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {

@@ -71,6 +71,11 @@ type Containers interface {
 	File(ctx context.Context, org, id, fileID string) (container.File, error)
 	OpenFile(ctx context.Context, org, id, fileID string) (io.ReadSeekCloser, container.File, error)
 	DeleteFile(ctx context.Context, org, id, fileID string) error
+	// PutUpload copies an uploaded file into the workspace. An empty name is the file's own.
+	PutUpload(ctx context.Context, org, id, fileID, name string) (container.File, error)
+	// Restore brings an expired container back.
+	Restore(ctx context.Context, org, id string) (container.Container, error)
+	MaxFileBytes() int64
 }
 
 // Models lists what may be asked for, as "provider/model".
@@ -113,6 +118,7 @@ func Register(g *gateway.Gateway, d Door) {
 		{"GET /v1/containers", d.listContainers},
 		{"GET /v1/containers/{id}", d.getContainer},
 		{"DELETE /v1/containers/{id}", d.deleteContainer},
+		{"POST /v1/containers/{id}/restore", d.restoreContainer},
 		{"POST /v1/containers/{id}/files", d.createFile},
 		{"GET /v1/containers/{id}/files", d.listFiles},
 		{"GET /v1/containers/{id}/files/{file}", d.getFile},

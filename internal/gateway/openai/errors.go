@@ -1,8 +1,10 @@
 package openai
 
 import (
+	"errors"
 	"net/http"
 
+	"github.com/hardshell-dev/hardshell/internal/container"
 	"github.com/hardshell-dev/hardshell/internal/gateway"
 	wire "github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
@@ -33,6 +35,10 @@ func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 	}
 	if d.Code != "" {
 		e.Code = &d.Code
+	}
+	var left *container.Survivors
+	if errors.As(err, &left) {
+		e.Surviving = survivors(left)
 	}
 	w.Header().Del("Content-Length")
 	writeJSON(w, d.Status, wire.ErrorBody{Error: e}) // strings always marshal

@@ -2,12 +2,14 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -372,6 +374,27 @@ func (f *fakeContainers) OpenFile(ctx context.Context, org, id, fileID string) (
 func (f *fakeContainers) DeleteFile(ctx context.Context, org, id, fileID string) error {
 	_, err := f.File(ctx, org, id, fileID)
 	return err
+}
+
+func (f *fakeContainers) PutUpload(ctx context.Context, org, id, fileID, name string) (container.File, error) {
+	if fileID != "file_1" {
+		return container.File{}, fault.New(fault.NotFound, "There is no such file.").WithCode("file_not_found").WithParam("file_id")
+	}
+	return f.Put(ctx, org, id, cmp.Or(name, "own.txt"), strings.NewReader("by id"), container.SourceUser)
+}
+
+func (f *fakeContainers) Restore(ctx context.Context, org, id string) (container.Container, error) {
+	if id == "cntr_gone" {
+		return container.Container{}, fault.Wrap(fault.Expired, survivorsOf(id), "Container %s has expired.", id).WithCode("container_expired")
+	}
+	return f.Get(ctx, org, id)
+}
+
+func (f *fakeContainers) MaxFileBytes() int64 { return 64 << 10 }
+
+func survivorsOf(id string) *container.Survivors {
+	return &container.Survivors{ContainerID: id, Until: time.Unix(5000, 0), More: true, Files: []container.File{{ID: "cfile_1", ContainerID: id,
+		Path: "/mnt/data/a.txt", Bytes: 3, Created: time.Unix(3000, 0), Source: container.SourceAssistant}}}
 }
 
 type readSeekNoCloser struct{ io.ReadSeeker }

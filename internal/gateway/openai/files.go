@@ -28,15 +28,23 @@ func (d *Door) createFile(w http.ResponseWriter, r *http.Request, p tenant.Princ
 	case err == nil && kind == "application/json":
 		var req struct {
 			FileID string `json:"file_id"`
+			Path   string `json:"path"` // an extension of the Hadrian seed
 		}
 		if _, err := readJSON(r, &req); err != nil {
 			return err
 		}
-		return fault.New(fault.Unsupported, "Files by id are not served yet.").WithCode("unsupported_parameter").
-			WithParam("file_id").WithTry("a multipart form with the bytes in a part named file")
+		if req.FileID == "" {
+			return fault.New(fault.Invalid, "A file_id is needed.").WithCode("missing_required_parameter").WithParam("file_id").
+				WithTry("a multipart form with the bytes in a part named file")
+		}
+		f, err := d.Containers.PutUpload(r.Context(), p.Org, r.PathValue("id"), req.FileID, req.Path)
+		if err != nil {
+			return err
+		}
+		return writeJSON(w, http.StatusOK, fileObject(f))
 	}
-	return fault.New(fault.Invalid, "The content type must be multipart/form-data.").WithCode("unsupported_content_type").
-		WithTry("a multipart form with the bytes in a part named file")
+	return fault.New(fault.Invalid, "The content type must be multipart/form-data or application/json.").WithCode("unsupported_content_type").
+		WithTry("a multipart form with the bytes in a part named file, or {\"file_id\": …}")
 }
 
 // uploadFile streams the part named file into the container; nothing is held in memory.
@@ -46,6 +54,8 @@ func (d *Door) uploadFile(w http.ResponseWriter, r *http.Request, p tenant.Princ
 	if _, err := d.Containers.Get(r.Context(), p.Org, id); err != nil {
 		return err
 	}
+	gateway.AllowBody(w, d.Containers.MaxFileBytes()+formRoom)
+	named := "" // the part named path, where it comes before the file: an extension of the Hadrian seed
 	parts := multipart.NewReader(r.Body, boundary)
 	for {
 		part, err := parts.NextRawPart()
@@ -56,9 +66,17 @@ func (d *Door) uploadFile(w http.ResponseWriter, r *http.Request, p tenant.Princ
 			return fault.Wrap(fault.Invalid, err, "The multipart form could not be read.").WithCode("invalid_multipart")
 		}
 		field, name := partNames(part)
+		if field == "path" {
+			text, err := io.ReadAll(io.LimitReader(part, maxField+1))
+			if err != nil {
+				return fault.Wrap(fault.Invalid, err, "The multipart form could not be read.").WithCode("invalid_multipart")
+			}
+			named = string(text)
+		}
 		if field != "file" {
 			continue // NextRawPart skips its bytes
 		}
+		name = cmp.Or(named, name)
 		if name == "" {
 			return fault.New(fault.Invalid, "The part named file has no filename.").WithCode("invalid_path").WithParam("file")
 		}

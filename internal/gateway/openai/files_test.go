@@ -50,6 +50,50 @@ func TestUploadFindsTheFileAmongOtherParts(t *testing.T) {
 	}
 }
 
+func TestUploadByID(t *testing.T) {
+	h := open(t, time.Minute)
+	for body, want := range map[string]string{`{"file_id":"file_1"}`: "own.txt", `{"file_id":"file_1","path":"in/x.csv"}`: "in/x.csv"} {
+		res, text := h.do(t, "POST", "/v1/containers/cntr_1/files", []byte(body), nil)
+		if res.StatusCode != 200 || h.containers.putName != want || !strings.Contains(text, `"path":"/mnt/data/`+want+`"`) || !strings.Contains(text, `"source":"user"`) {
+			t.Errorf("%s: %d %s, the room got %q", body, res.StatusCode, text, h.containers.putName)
+		}
+	}
+	// The seed's form may name the place.
+	body := []byte(part(`form-data; name="path"`, "in/y.csv"))
+	body = append(body[:len(body)-len("--b--\r\n")], part(`form-data; name="file"; filename="a"`, "x")...)
+	res, text := h.do(t, "POST", "/v1/containers/cntr_1/files", body, func(r *http.Request) { r.Header.Set("Content-Type", "multipart/form-data; boundary=b") })
+	if res.StatusCode != 200 || h.containers.putName != "in/y.csv" {
+		t.Errorf("a part named path: %d %s, the room got %q", res.StatusCode, text, h.containers.putName)
+	}
+}
+
+func TestRestore(t *testing.T) {
+	h := open(t, time.Minute)
+	if res, body := h.do(t, "POST", "/v1/containers/cntr_1/restore", nil, nil); res.StatusCode != 200 || !strings.Contains(body, `"id":"cntr_1","object":"container"`) {
+		t.Errorf("%d %s", res.StatusCode, body)
+	}
+	res, body := h.do(t, "POST", "/v1/containers/cntr_gone/restore", nil, nil)
+	want := `"surviving":{"container_id":"cntr_gone","until":5000,"files":[{"id":"cfile_1","object":"container.file","bytes":3,"container_id":"cntr_gone",` +
+		`"created_at":3000,"path":"/mnt/data/a.txt","source":"assistant"}],"more":true,"restore":true}`
+	if res.StatusCode != 404 || !strings.Contains(body, `"code":"container_expired"`) || !strings.Contains(body, want) {
+		t.Errorf("%d %s", res.StatusCode, body)
+	}
+	if res, body := h.do(t, "POST", "/v1/containers/cntr_2/restore", nil, nil); res.StatusCode != 404 || strings.Contains(body, "surviving") {
+		t.Errorf("unknown: %d %s", res.StatusCode, body)
+	}
+}
+
+func TestDiskLimitIsShown(t *testing.T) {
+	c := anyContainer
+	if o := containerObject(c); o.Disk != nil {
+		t.Errorf("without a limit: %+v", o.Disk)
+	}
+	c.DiskLimit = 5 << 30
+	if o := containerObject(c); o.Disk == nil || o.Disk.LimitBytes != 5<<30 || o.Disk.EnforcedBy != "watchdog" {
+		t.Errorf("with one: %+v", o.Disk)
+	}
+}
+
 func TestUploadRefusals(t *testing.T) {
 	whole := `form-data; name="file"; filename="a"`
 	for _, c := range []struct {
@@ -57,7 +101,8 @@ func TestUploadRefusals(t *testing.T) {
 		status           int
 		code             string
 	}{
-		{"by id", "application/json", `{"file_id":"file_1"}`, 400, "unsupported_parameter"},
+		{"by id, unknown", "application/json", `{"file_id":"file_2"}`, 404, "file_not_found"},
+		{"by id, without one", "application/json", `{}`, 400, "missing_required_parameter"},
 		{"by id, wrong type", "application/json", `{"file_id":1}`, 400, "invalid_type"},
 		{"no type", "", "x", 400, "unsupported_content_type"},
 		{"other type", "text/plain", "x", 400, "unsupported_content_type"},

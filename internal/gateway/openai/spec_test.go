@@ -7,7 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/hardshell-dev/hardshell/internal/file"
 )
 
 // TestSpecListsTheRoutesThatExist reads api/openapi.yaml by its indentation: paths stand at two spaces, methods at
@@ -32,7 +33,7 @@ func TestSpecListsTheRoutesThatExist(t *testing.T) {
 		}
 	}
 	served := []string{"GET /healthz"}
-	for _, rt := range open(t, time.Minute).gateway.Routes() {
+	for _, rt := range openFiles(t, file.Limits{}).gateway.Routes() {
 		if strings.HasPrefix(rt.Path, "/v1/") {
 			served = append(served, rt.Method+" "+strings.ReplaceAll(rt.Path, "...}", "}"))
 		}

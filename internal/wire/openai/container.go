@@ -25,6 +25,22 @@ type Container struct {
 	NetworkPolicy *NetworkPolicy `json:"network_policy"`
 	ExpiresAt     int64          `json:"expires_at"`    // an extension of the Hadrian seed
 	IdleTTLSecs   int64          `json:"idle_ttl_secs"` // an extension of the Hadrian seed
+	Disk          *DiskLimit     `json:"disk,omitempty"`
+}
+
+// DiskLimit is what a container's files may take of the disk, an extension of ours.
+type DiskLimit struct {
+	LimitBytes int64  `json:"limit_bytes"`
+	EnforcedBy string `json:"enforced_by"` // "watchdog": counted while commands run, who passes it is stopped
+}
+
+// Survivors are the files of a container that has expired, an extension of ours in the error that says so.
+type Survivors struct {
+	ContainerID string          `json:"container_id"`
+	Until       int64           `json:"until"`
+	Files       []ContainerFile `json:"files"`
+	More        bool            `json:"more"` // there may be others
+	Restore     bool            `json:"restore"`
 }
 
 // ContainerFile is a file of a container's workspace.

@@ -141,6 +141,9 @@ type ErrorObject struct {
 	Type    string  `json:"type"`
 	Param   *string `json:"param"`
 	Code    *string `json:"code"`
+
+	// Surviving comes with container_expired: what is left and can be brought back.
+	Surviving *Survivors `json:"surviving,omitempty"`
 }
 
 // Model is an entry of GET /v1/models.

@@ -245,17 +245,22 @@ func End(ctx context.Context, dir string, fence uint64) error {
 		defer conn.Close()
 		conn.SetDeadline(time.Now().Add(endLimit))
 		defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
-		for _, message := range goodbyes(saved.Version, unread, fence) {
-			conn.Write(message)
+		goodbye := resident.End{Fence: fence}.Append(nil)
+		if saved.Version == 2 && unread == nil { // which has no word for it that a guest may say
+			goodbye = resident.Hello{Version: 2, Fence: fence}.Append(nil)
 		}
+		conn.Write(goodbye)
 		buf := make([]byte, resident.MaxPacket)
 		for {
 			n, err := conn.Read(buf)
 			if err != nil || n == 0 {
 				break
 			}
-			if resident.Kind(buf[0]) == resident.KindRefused {
+			switch resident.Kind(buf[0]) {
+			case resident.KindRefused:
 				return fault.New(fault.Conflict, "the sandbox refused to end: %s", buf[1:n]).WithCode(codeHandedOver)
+			case resident.KindReady:
+				conn.Write([]byte{byte(resident.KindShutdown)})
 			}
 		}
 		if cause := context.Cause(ctx); cause != nil {
@@ -284,15 +289,6 @@ func End(ctx context.Context, dir string, fence uint64) error {
 
 // endLimit bounds each step of End. A resident that hears it needs milliseconds.
 const endLimit = 5 * time.Second
-
-// goodbyes are what is said to end a resident. Version 2 has no word for it that a guest may say.
-func goodbyes(version uint32, unread error, fence uint64) [][]byte {
-	end := resident.End{Fence: fence}.Append(nil)
-	if version > 2 || unread != nil {
-		return [][]byte{end}
-	}
-	return [][]byte{resident.Hello{Version: version, Fence: fence}.Append(nil), {byte(resident.KindShutdown)}}
-}
 
 const (
 	codeHandedOver = "handed_over"

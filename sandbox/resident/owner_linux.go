@@ -116,6 +116,9 @@ func (s *server) adopt(c *conn, body []byte) bool {
 	case h.Fence < s.fence:
 		c.try(append([]byte{byte(KindRefused)}, newerOwner...))
 		return false
+	case !s.kept:
+		c.try(append([]byte{byte(KindRefused)}, "the box is not whole yet, or ends with its owner"...))
+		return false
 	}
 	delete(s.guests, c.fd)
 	if old := s.owner; old != nil {

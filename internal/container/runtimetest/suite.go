@@ -34,6 +34,9 @@ func Run(t *testing.T, factory func(t testing.TB) container.Runtime) {
 			c.run(t, newPlace(t, factory(t)))
 		})
 	}
+	if _, ok := r.(container.Adopter); ok {
+		t.Run("reattach", func(t *testing.T) { runReattach(t, factory) })
+	}
 }
 
 type testCase struct {
@@ -75,14 +78,18 @@ type place struct {
 	ws      container.Workspace
 	box     container.Box
 	calls   atomic.Int64
+	again   func() container.Runtime // another process's, for the cases of reattach
 }
 
 var slots atomic.Int64 // each container of a test run has its own
 
-func newPlace(t testing.TB, r container.Runtime) *place {
+func newPlace(t testing.TB, r container.Runtime) *place { return newLeased(t, r, 0) }
+
+func newLeased(t testing.TB, r container.Runtime, lease time.Duration) *place {
 	t.Helper()
 	name := id.New(id.Container)
-	p := &place{runtime: r, spec: container.Spec{ID: name, Dir: filepath.Join(t.TempDir(), name), Slot: int(slots.Add(1)), Pids: 256}}
+	p := &place{runtime: r, spec: container.Spec{ID: name, Dir: filepath.Join(t.TempDir(), name), Slot: int(slots.Add(1)), Pids: 256,
+		Lease: lease, Fence: 1}}
 	var err error
 	if p.ws, err = r.Prepare(wait(t), p.spec); err != nil {
 		t.Fatalf("prepare: %v", err)
@@ -95,7 +102,7 @@ func newPlace(t testing.TB, r container.Runtime) *place {
 				t.Errorf("close: %v", err)
 			}
 		}
-		if err := r.Remove(ctx, p.spec); err != nil {
+		if err := p.runtime.Remove(ctx, p.spec); err != nil {
 			t.Errorf("remove: %v", err)
 		}
 	})

@@ -271,6 +271,7 @@ const finishPatience = 30 * time.Second
 // drive runs a response to its end and finishes it. A panic of the loop ends its own response, not the server. What has
 // come into other hands is left alone.
 func (a *Agent) drive(r run, begin func(context.Context) (*loop, error)) {
+	var l *loop
 	end := func() (end response.End) {
 		defer func() {
 			if v := recover(); v != nil {
@@ -278,8 +279,8 @@ func (a *Agent) drive(r run, begin func(context.Context) (*loop, error)) {
 				end = response.End{Status: openai.Failed, Error: failure(fmt.Errorf("panic: %v", v))}
 			}
 		}()
-		l, err := begin(r.Context())
-		if err != nil {
+		var err error
+		if l, err = begin(r.Context()); err != nil {
 			a.options.Logger.Warn("response cannot be gone on with", "response", r.ID(), "error", err)
 			return response.End{Status: openai.Failed, Error: failure(err)}
 		}
@@ -291,7 +292,11 @@ func (a *Agent) drive(r run, begin func(context.Context) (*loop, error)) {
 	// The run's context may be over; its end is still to be told.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), finishPatience)
 	defer cancel()
-	if err := r.Finish(ctx, end); err != nil && fault.KindOf(err) != fault.Conflict {
+	err := r.Finish(ctx, end)
+	switch {
+	case err == nil && l != nil:
+		l.acknowledge()
+	case err != nil && fault.KindOf(err) != fault.Conflict:
 		a.options.Logger.Error("finish response", "response", r.ID(), "error", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
 
@@ -117,16 +118,16 @@ func annotated(i openai.Item, notes map[int][]openai.Annotation) openai.Item {
 	return out
 }
 
+// errNotComplete is why a call of a turn that was not complete is not run.
+var errNotComplete = fault.New(fault.Upstream, "The model's turn was not complete; the call was not run.")
+
 // abandon closes what the turn left open, as incomplete, with what there is of it.
-func (t *turn) abandon() {
+func (t *turn) abandon(ctx context.Context) {
 	t.release(nil)
 	for _, n := range t.entries {
 		switch {
 		case n.fate == ours && !n.call.closed:
-			n.call.closed = true
-			n.call.item.Status = openai.Incomplete
-			n.item = openai.NewItem(n.call.item)
-			t.loop.wire.emit(openai.NewItemEvent(openai.EventItemDone, n.index, n.item))
+			t.loop.refuse(ctx, n.call, errNotComplete)
 		case n.done, n.fate == refused, n.fate == dropped, n.fate == ours:
 		case n.fate == toClient:
 			n.item = openai.NewItem(openai.FunctionCall{Type: openai.TypeFunctionCall, ID: n.id, CallID: n.callID,

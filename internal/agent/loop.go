@@ -2,8 +2,10 @@ package agent
 
 import (
 	"context"
+	"sync"
 
 	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/container"
 	"github.com/hardshell-dev/hardshell/internal/id"
 	"github.com/hardshell-dev/hardshell/internal/response"
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
@@ -25,8 +27,11 @@ type loop struct {
 	usage   *openai.Usage   // of all model calls
 	resumed *resumption     // of a response that another owner began
 
-	container string // where commands run; empty until the row is made
-	staged    bool   // the request's files are in the workspace
+	finished []container.Command // commands whose ends are told and not acknowledged
+
+	mu        sync.Mutex // guards finished
+	container string     // where commands run; empty until the row is made
+	staged    bool       // the request's files are in the workspace
 	files     []openai.OutputFile
 	recent    []openai.OutputFile // what the last round of calls wrote
 	trouble   error               // why no command of the last round could be started
@@ -95,7 +100,7 @@ func (l *loop) live(ctx context.Context) response.End {
 		last := l.rounds >= l.agent.options.MaxIterations
 		t, err := l.ask(ctx, l.rounds == 1, last)
 		if err != nil {
-			t.abandon()
+			t.abandon(ctx)
 			return l.ending(ctx, err)
 		}
 		if end, over := l.after(ctx, t); over {
@@ -157,16 +162,16 @@ func (l *loop) after(ctx context.Context, t *turn) (end response.End, over bool)
 		if r.IncompleteDetails != nil && r.IncompleteDetails.Reason != "" {
 			reason = r.IncompleteDetails.Reason
 		}
-		t.abandon()
+		t.abandon(ctx)
 		return response.End{Status: openai.Incomplete, Reason: reason}, true
 	case r.Status != openai.Completed:
-		t.abandon()
+		t.abandon(ctx)
 		if r.Error == nil {
 			return l.ending(ctx, fault.New(fault.Upstream, "The model's provider failed.")), true
 		}
 		return response.End{Status: openai.Failed, Error: r.Error}, true
 	case t.unfinished():
-		t.abandon()
+		t.abandon(ctx)
 		return l.ending(ctx, fault.New(fault.Upstream, "The model's stream left an item unfinished.")), true
 	}
 	if !t.has(ours) {
@@ -186,12 +191,16 @@ func (l *loop) after(ctx context.Context, t *turn) (end response.End, over bool)
 	}
 	t.release(nil)
 	if err := ctx.Err(); err != nil {
-		t.abandon()
+		t.abandon(ctx)
 		return l.ending(ctx, err), true
 	}
 	// No command starts before the turn that asked for it is on record.
 	l.announceCalls(t)
-	return l.call(ctx, t, l.run.Sync(ctx), nil)
+	err := l.run.Sync(ctx)
+	if err == nil {
+		l.acknowledge()
+	}
+	return l.call(ctx, t, err, nil)
 }
 
 // call runs the calls of a turn that is on record, and says whether the response is over.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/internal/container"
-	"github.com/hardshell-dev/hardshell/internal/id"
 	"github.com/hardshell-dev/hardshell/internal/response"
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
@@ -344,25 +343,13 @@ func (l *loop) closeCallOf(s *shellItem, calls progress) {
 	for n := s.whole; n < len(s.commands); n++ {
 		l.wire.emit(openai.NewCommand(openai.EventCommandDone, s.index, n, s.commands[n]))
 	}
-	l.closeCall(c, false)
 	if s.output == nil {
-		c.output = emptyOutput(c.item, id.New(id.ShellCallOutput))
-		c.outputIndex = l.wire.open(openai.NewItem(c.output))
-	} else {
-		c.output, c.outputIndex = emptyOutput(c.item, s.output.ID), s.at
+		l.refuse(context.Background(), c, errNotWhole)
+		return
 	}
-	entry := notStarted(context.Background(), errNotWhole)
-	for n := range s.commands {
-		c.output.Output = append(c.output.Output, entry)
-		if _, sent := calls.of(c.outputIndex).entries[n]; !sent {
-			l.entryDone(c, n, entry)
-		}
-	}
-	if len(s.commands) == 0 {
-		c.output.Output = []openai.ShellOutput{entry}
-	}
-	c.output.Status = openai.Incomplete
-	l.wire.emit(openai.NewItemEvent(openai.EventItemDone, c.outputIndex, openai.NewItem(c.output)))
+	l.closeCall(c, false)
+	c.output, c.outputIndex = emptyOutput(c.item, s.output.ID), s.at
+	l.refuseOutput(context.Background(), c, errNotWhole, calls.of(s.at))
 }
 
 func withStatus(i openai.Item, status string) openai.Item {

@@ -143,7 +143,6 @@ func (l *loop) closeCall(c *call, started bool) {
 }
 
 func (l *loop) runCall(ctx context.Context, c *call, unready error, was *told) {
-	commands := c.item.Action.Commands
 	c.closed = c.closed || was.closed
 	switch {
 	case c.problem != nil:
@@ -155,15 +154,8 @@ func (l *loop) runCall(ctx context.Context, c *call, unready error, was *told) {
 	case unready != nil && !was.closed: // one that is closed was started, or nothing of it will be
 		l.closeCall(c, false)
 		c.trouble = unready
-		for i := range commands {
-			entry, known := was.entries[i]
-			if !known {
-				entry = notStarted(ctx, unready)
-				l.entryDone(c, i, entry)
-			}
-			c.output.Output = append(c.output.Output, entry)
-		}
-		c.output.Status = openai.Incomplete
+		l.refuseOutput(ctx, c, unready, was)
+		return
 	default:
 		l.runCommands(ctx, c, was)
 	}
@@ -185,7 +177,7 @@ func (l *loop) runCommands(ctx context.Context, c *call, was *told) {
 			continue
 		}
 		wg.Go(func() {
-			command := container.Command{Key: l.run.ID() + "." + c.item.ID, Index: i, Script: script,
+			command := container.Command{Key: l.key(c), Index: i, Script: script,
 				Timeout: timeout(c.item.Action.TimeoutMS), MaxOutput: l.plan.viewSize(c.item.Action.MaxOutputLength),
 				Lease: l.run.ID(), Fence: uint64(l.run.Fence())}
 			e, gone, err := l.start(ctx, command, was.taken)
@@ -215,6 +207,67 @@ func (l *loop) runCommands(ctx context.Context, c *call, was *told) {
 	if !g.started {
 		c.trouble = errors.Join(errs...)
 	}
+	for i := range commands {
+		if errs[i] == nil {
+			l.ended(container.Command{Key: l.key(c), Index: i})
+		}
+	}
+}
+
+// key names a call's commands for ever, with their index.
+func (l *loop) key(c *call) string { return l.run.ID() + "." + c.item.ID }
+
+// ended notes that a command's end was told.
+func (l *loop) ended(c container.Command) {
+	l.mu.Lock()
+	l.finished = append(l.finished, c)
+	l.mu.Unlock()
+}
+
+// acknowledge says of the commands whose ends are on record by now that they are: nobody will ask for them again. Nothing
+// waits for it, and one that is not said costs some space.
+func (l *loop) acknowledge() {
+	l.mu.Lock()
+	finished, place := l.finished, l.container
+	l.finished = nil
+	l.mu.Unlock()
+	if len(finished) == 0 || !l.run.Recorded() {
+		return
+	}
+	l.agent.loops.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), finishPatience)
+		defer cancel()
+		for _, c := range finished {
+			if err := l.agent.containers.Acknowledge(ctx, l.plan.principal.Org, place, c.Key, c.Index); err != nil {
+				l.agent.options.Logger.Debug("acknowledge command", "response", l.run.ID(), "error", err)
+			}
+		}
+	})
+}
+
+// refuse closes a call of which nothing will be run. It has its output all the same: every shell_call has one.
+func (l *loop) refuse(ctx context.Context, c *call, why error) {
+	l.closeCall(c, false)
+	c.output = emptyOutput(c.item, id.New(id.ShellCallOutput))
+	c.outputIndex = l.wire.open(openai.NewItem(c.output))
+	l.refuseOutput(ctx, c, why, &told{})
+}
+
+// refuseOutput closes the output of a call of which nothing will be run, behind what was told of it before.
+func (l *loop) refuseOutput(ctx context.Context, c *call, why error, was *told) {
+	for i := range c.item.Action.Commands {
+		entry, known := was.entries[i]
+		if !known {
+			entry = notStarted(ctx, why)
+			l.entryDone(c, i, entry)
+		}
+		c.output.Output = append(c.output.Output, entry)
+	}
+	if len(c.item.Action.Commands) == 0 { // there is no command to number
+		c.output.Output = []openai.ShellOutput{notStarted(ctx, why)}
+	}
+	c.output.Status = openai.Incomplete
+	l.wire.emit(openai.NewItemEvent(openai.EventItemDone, c.outputIndex, openai.NewItem(c.output)))
 }
 
 // start starts a command, unless it is taken: then an earlier owner may have started it, and it is found again if so. It

@@ -33,7 +33,9 @@ type receipt struct {
 	StderrLost  int64    `json:"stderr_lost,omitempty"`
 	Remedies    []string `json:"remedies,omitempty"` // what would make the sandbox stronger
 	// Denial is what the sandbox kept the command from, and what would allow it.
-	Denial   *sandbox.Denial `json:"denial,omitempty"`
+	Denial *sandbox.Denial `json:"denial,omitempty"`
+	// Blocked is what the proxy let nobody reach, a line each, with what would allow it.
+	Blocked  []string `json:"blocked,omitempty"`
 	duration time.Duration
 }
 
@@ -59,6 +61,9 @@ func (r receipt) write(p *program, asJSON bool) {
 	}
 	if r.Denial != nil {
 		fmt.Fprintf(p.Err, "hardshell: %s\n", r.Denial)
+	}
+	for _, line := range r.Blocked {
+		fmt.Fprintf(p.Err, "hardshell: blocked: %s\n", line)
 	}
 	fmt.Fprintf(p.Err, "hardshell: %s\n", r)
 }

@@ -12,12 +12,13 @@ import (
 	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/internal/cleanup"
 	"github.com/hardshell-dev/hardshell/sandbox"
+	"github.com/hardshell-dev/hardshell/sandbox/egress"
 	"github.com/hardshell-dev/hardshell/sandbox/process"
 )
 
 type runCommand struct {
 	Sandbox  string        `enum:"read-only,workspace-write,danger-full-access" default:"workspace-write" placeholder:"MODE" help:"What the command may write: read-only, workspace-write (this folder and a private /tmp), danger-full-access (no restriction at all). Default: workspace-write."`
-	Network  string        `enum:",off,full" default:"" placeholder:"off|full" help:"What it may reach: off (nothing but its own loopback) or full. Default: off; full with danger-full-access, which confines nothing."`
+	Network  string        `default:"" placeholder:"off|full|allow:HOST,…" help:"What it may reach: off (nothing but its own loopback), full, or named hosts through a proxy (allow:example.com,*.example.org:8443; * is any name). Default: off; full with danger-full-access, which confines nothing."`
 	Timeout  time.Duration `placeholder:"DURATION" help:"End the command after this long, with exit code 124 (30s, 5m; default: never)."`
 	TTY      bool          `name:"tty" help:"Run in a terminal, for programs that want one. Keys go to the command, Ctrl-C too."`
 	JSON     bool          `help:"Write the receipt as a JSON line."`
@@ -56,9 +57,12 @@ func (c runCommand) Run(ctx context.Context, p *program) error {
 		c.Network = sandbox.NetworkFull.String()
 	case c.Network == "":
 		c.Network = sandbox.NetworkOff.String()
-	case c.Network == sandbox.NetworkOff.String() && unconfined:
+	case c.Network != sandbox.NetworkFull.String() && unconfined:
 		return usageError{fault.New(fault.Invalid, "danger-full-access confines nothing, so it cannot take the network away").
 			WithTry("--sandbox workspace-write")}
+	}
+	if _, _, err := c.network(); err != nil {
+		return err
 	}
 	if len(c.Writable) > 0 && c.Sandbox == sandbox.ReadOnly.String() {
 		return usageError{fault.New(fault.Invalid, "read-only has no writable folders").WithTry("--sandbox workspace-write")}
@@ -80,9 +84,9 @@ func (c runCommand) run(ctx context.Context, p *program, argv []string) (receipt
 	if err != nil {
 		return receipt{}, err
 	}
-	network := sandbox.NetworkOff
-	if c.Network == sandbox.NetworkFull.String() {
-		network = sandbox.NetworkFull
+	network, hosts, err := c.network()
+	if err != nil {
+		return receipt{}, err
 	}
 	cwd, err := folder("--cwd", c.Cwd)
 	if err != nil {
@@ -108,19 +112,36 @@ func (c runCommand) run(ctx context.Context, p *program, argv []string) (receipt
 		return receipt{}, fmt.Errorf("make the box's folder: %w", err)
 	}
 	undo.Add(func() { os.RemoveAll(dir) })
+	var proxy *egress.Proxy
+	environ := p.environ
+	if len(hosts) > 0 {
+		policy.Least = sandbox.RungJail // a weaker box has no network of its own whose only door the proxy could be
+		if proxy, err = c.proxy(p, hosts); err != nil {
+			return receipt{}, err
+		}
+		undo.Add(func() { proxy.Close() })
+	}
 	start := time.Now()
 	box, err := sandbox.Open(ctx, sandbox.Spec{Dir: dir, Cwd: cwd, Policy: policy})
 	if err != nil {
 		return receipt{}, err
 	}
 	undo.Add(func() { box.Close() })
+	if proxy != nil {
+		if environ, err = out(ctx, box, proxy, environ); err != nil {
+			return receipt{}, err
+		}
+	}
 	opened := time.Since(start)
-	command := process.Command{Key: "run", Argv: argv, Env: p.environ, Dir: cwd, Stdin: p.In, Timeout: c.Timeout}
+	command := process.Command{Key: "run", Argv: argv, Env: environ, Dir: cwd, Stdin: p.In, Timeout: c.Timeout}
 	job, exit, err := c.stream(ctx, p, box, command)
 	if err != nil {
 		return receipt{}, err
 	}
 	r := c.account(exit, box.Report(), opened)
+	if proxy != nil {
+		r.Network, r.Blocked = c.Network, blocked(proxy)
+	}
 	if exit.Code != 0 && !exit.TimedOut && !exit.Cancelled && !exit.OutOfMemory {
 		if denial, ok := sandbox.Explain(box.Report(), policy, cwd, exit.Code, c.lastWords(job)); ok {
 			r.Denial = &denial

@@ -83,6 +83,15 @@ type ShellLimits struct {
 	DefaultMemLimitMB int `toml:"default_mem_limit_mb"`
 	// MaxMemLimitMB is the most memory that a request may ask for. 0 sets no ceiling.
 	MaxMemLimitMB int `toml:"max_mem_limit_mb"`
+	// AllowedEgressHosts is the most that a network policy may open: "example.com", "*.example.com", either with ":PORT",
+	// or "bundle:NAME". Unset or empty lets nothing be opened; ["*"] alone sets no ceiling.
+	AllowedEgressHosts []string `toml:"allowed_egress_hosts"`
+	// AllowedEgressRanges are private address ranges that an allowed name may lead to all the same: 10.1.0.0/16.
+	AllowedEgressRanges []string `toml:"allowed_egress_ranges"`
+	// EgressBundles are lists of hosts under a name, for "bundle:NAME": npm, pip, go, cargo, apt or any other.
+	EgressBundles map[string][]string `toml:"egress_bundles"`
+	// AllowedDomainSecrets are secrets that requests may name, by the variable in which a command finds the placeholder.
+	AllowedDomainSecrets map[string]DomainSecret `toml:"allowed_domain_secrets"`
 	// EnvironmentDescription is told to the model with the shell tool: what is installed, what is expected.
 	EnvironmentDescription string `toml:"environment_description"`
 }

@@ -119,6 +119,8 @@ func TestEveryLeafHasAVariable(t *testing.T) {
 		"features.shell.default_environment": "local", "providers.NAME.base_url": "http://127.0.0.1:9/v1",
 		"providers.NAME.type": "chat", "providers.NAME.max_tokens_field": "max_tokens", "log.level": "debug", "log.format": "json",
 		"storage.data": "/somewhere", "server.tls.cert": "/c.pem", "server.tls.key": "/k.pem",
+		EgressKey: "*.a.example, b.example:8443", limitsKey + "allowed_egress_ranges": "10.1.0.0/16", limitsKey + "egress_bundles.NAME": "a.example",
+		limitsKey + "allowed_domain_secrets.NAME.value": "hidden-value", limitsKey + "allowed_domain_secrets.NAME.allowed_hosts": "a.example",
 	}
 	leaves := 0
 	for _, key := range schema(reflect.TypeFor[Config](), "") {
@@ -136,7 +138,8 @@ func TestEveryLeafHasAVariable(t *testing.T) {
 				}
 			}
 			env := environ(t, variable(key)+"="+value)
-			for _, needed := range []string{"providers.NAME.base_url", "server.tls.cert", "server.tls.key"} {
+			for _, needed := range []string{"providers.NAME.base_url", "server.tls.cert", "server.tls.key",
+				limitsKey + "allowed_domain_secrets.NAME.value", limitsKey + "allowed_domain_secrets.NAME.allowed_hosts"} {
 				if strings.HasPrefix(key, needed[:strings.LastIndex(needed, ".")]) && key != needed {
 					env = append(env, variable(needed)+"="+special[needed])
 				}

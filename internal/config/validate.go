@@ -108,6 +108,9 @@ func (l *Loaded) checkFeatures() (string, *fault.Error) {
 			return n.key, invalid("%d is out of bounds", n.value).WithTry("a number from %d to %d", n.low, n.high)
 		}
 	}
+	if key, err := limits.checkEgress(); err != nil {
+		return key, err
+	}
 	if limits.MaxMemLimitMB > 0 && limits.DefaultMemLimitMB > limits.MaxMemLimitMB {
 		return "features.server_tools.shell_limits.default_mem_limit_mb",
 			invalid("the default of %d MB is above the ceiling of %d MB", limits.DefaultMemLimitMB, limits.MaxMemLimitMB).WithTry("raise max_mem_limit_mb")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"time"
 )
 
@@ -39,6 +40,10 @@ func (d *dialer) to(ctx context.Context, where dest) (net.Conn, error) {
 	defer cancel()
 	// The root's dot keeps the resolver from trying the name under the host's search domains.
 	addrs, err := d.resolver.LookupNetIP(ctx, "ip", where.host+".")
+	if err != nil && !strings.Contains(where.host, ".") {
+		// A name of one label, such as a neighbour's in a hosts file, is found there without the dot only.
+		addrs, err = d.resolver.LookupNetIP(ctx, "ip", where.host)
+	}
 	if err == nil && len(addrs) == 0 {
 		err = errors.New("the name has no address")
 	}

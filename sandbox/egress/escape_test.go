@@ -114,6 +114,21 @@ func TestANameThatLeadsInwardsIsRefused(t *testing.T) {
 	}
 }
 
+// A name of a hosts file is judged like any other.
+func TestANameOfOneLabelIsCheckedToo(t *testing.T) {
+	r := newRig(t, nil, "localhost", "neighbour", "stranger")
+	r.behind(0, newUpstream(t, ok).Addr().String())
+	r.names["localhost"] = []netip.Addr{netip.MustParseAddr("127.0.0.1")}
+	r.names["neighbour"] = []netip.Addr{public}
+	for host, want := range map[string]string{"localhost": "HTTP/1.1 403 ", "neighbour": "HTTP/1.1 200 ", "stranger": "HTTP/1.1 502 "} {
+		conn := r.raw("GET http://" + host + "/ HTTP/1.1\r\nHost: " + host + "\r\n\r\n")
+		got := make([]byte, len(want))
+		if io.ReadFull(conn, got); string(got) != want {
+			t.Errorf("%s: %q", host, got)
+		}
+	}
+}
+
 // The proxy's own machine is no public host, whatever its address.
 func TestTheMachinesOwnAddressIsRefused(t *testing.T) {
 	r := newRig(t, nil, "a.test")

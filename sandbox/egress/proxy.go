@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"sync"
 	"time"
 
@@ -195,6 +196,24 @@ func (u *upstream) Close() error {
 	delete(u.p.upstreams, u)
 	u.p.mu.Unlock()
 	return u.Conn.Close()
+}
+
+// Port is where a box finds its proxy, on its own loopback interface.
+const Port = 3128
+
+// A Listener is what opens a listener inside; a box is one.
+type Listener interface {
+	Listen(ctx context.Context, port uint16) (net.Listener, error)
+}
+
+// Join serves the proxy on Port of what listens there, and returns the address as it is seen inside. Close ends it.
+func (p *Proxy) Join(ctx context.Context, inside Listener) (address string, err error) {
+	l, err := inside.Listen(ctx, Port)
+	if err != nil {
+		return "", err
+	}
+	go p.Serve(l) // its only error is the listener's early end, and then nothing comes out any more
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(Port)), nil
 }
 
 // Serve accepts from a listener until Close, and then returns nil. The proxy closes the listener. Several may be served.

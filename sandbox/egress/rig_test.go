@@ -88,14 +88,19 @@ func (r *rig) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, erro
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	name, rooted := strings.CutSuffix(host, ".")
-	if !rooted {
+	if !rooted && strings.Contains(name, ".") {
 		r.t.Errorf("%q is looked up under the host's search domains", host)
 	}
-	if addrs, ok := r.names[name]; ok {
+	if addrs, ok := r.names[host]; ok && !rooted {
+		return addrs, nil // as a hosts file answers
+	} else if addrs, ok := r.names[name]; ok && strings.Contains(name, ".") {
 		if len(addrs) == 0 {
 			return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
 		}
 		return addrs, nil
+	}
+	if !strings.Contains(name, ".") {
+		return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
 	}
 	return []netip.Addr{public}, nil
 }

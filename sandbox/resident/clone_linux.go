@@ -80,11 +80,12 @@ func UserNamespace(inside, outside int) (int, error) {
 	return fd, failed("open a user namespace", err)
 }
 
-// hold waits to be killed: it exists so that its user namespace does.
+// hold waits to be killed: it exists so that its user namespace does. It ends by itself when whoever made it was killed
+// before that.
 func hold() {
-	for {
-		unix.Pause()
+	for left := (unix.Timespec{Sec: int64(spawnLimit / time.Second)}); unix.Nanosleep(&left, &left) == unix.EINTR; {
 	}
+	unix.Exit(0)
 }
 
 // A Spawner is a small process that clones residents for a large one.

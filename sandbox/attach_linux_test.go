@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 			unix.Pause()
 		}
 	}
-	os.Exit(m.Run())
+	os.Exit(runAndLookAround(m))
 }
 
 type ownership struct {

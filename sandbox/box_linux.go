@@ -32,6 +32,7 @@ type Box struct {
 	version uint32    // of the protocol that the resident speaks
 	pid     int       // the resident's; 0 if we did not make it
 	lastEnd time.Time // of a call, when we came to own it
+	tmp     string    // TMPDIR of commands, where /tmp is not the box's own; removed with the box
 
 	sending sync.Mutex
 	closing sync.Once
@@ -45,6 +46,8 @@ type Box struct {
 	told    map[uint32]chan resident.Took
 	calls   map[uint32]*call // by the resident's number, until ended and silent
 	keys    map[string]*call // calls that go on, by path
+	guards  []guard
+	removed []string
 }
 
 // question is a Start that was not answered yet.
@@ -89,7 +92,7 @@ func (b *Box) Start(ctx context.Context, c process.Command) (*process.Job, error
 		return nil, err
 	}
 	message := resident.Start{Request: number, Key: c.Key, Index: uint32(c.Index), Dir: c.Dir, Timeout: c.Timeout,
-		Argv: c.Argv, Arg0: c.Arg0, Env: c.Env, Stdin: stdin != nil, Open: c.OpenStdin, Lease: c.Lease, Fence: c.Fence}
+		Argv: c.Argv, Arg0: c.Arg0, Env: b.environment(c.Env), Stdin: stdin != nil, Open: c.OpenStdin, Lease: c.Lease, Fence: c.Fence}
 	if c.TTY != nil {
 		size := c.TTY.OrDefault()
 		message.Rows, message.Cols = uint32(size.Rows), uint32(size.Cols)
@@ -174,7 +177,9 @@ func (b *Box) Close() (err error) {
 		b.mu.Lock()
 		dead := b.dead
 		b.mu.Unlock()
+		b.dropGuards()
 		if dead {
+			b.clearScratch()
 			b.groups.remove()
 			os.Remove(filepath.Join(b.dir, controlName))
 		}
@@ -424,6 +429,7 @@ func (b *Box) ended(number uint32, e resident.Exit, silent bool) {
 		}
 	}
 	b.mu.Unlock()
+	b.clearGuards()
 	if c != nil {
 		c.job.Grew(e.Order)
 		c.job.End(exitOf(e))

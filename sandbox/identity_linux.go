@@ -25,8 +25,8 @@ type identity struct {
 }
 
 // identify chooses. A local box of root's works as the owner of its workspace, unless that is root too: then as a uid
-// of its own, to which the workspace is mapped.
-func identify(spec *Spec) (identity, error) {
+// of its own, to which the workspace is mapped. Without a jail nothing can be mapped, and the box is refused.
+func identify(spec *Spec, rung Rung) (identity, error) {
 	if os.Geteuid() != 0 {
 		id := identity{host: os.Geteuid(), group: os.Getegid(), inside: os.Geteuid()}
 		if spec.Hosted != nil {
@@ -46,6 +46,10 @@ func identify(spec *Spec) (identity, error) {
 			return id, fault.Wrap(fault.Invalid, err, "the folder %s is not to be had", workspace)
 		}
 		if id.host = int(st.Uid); id.host == 0 {
+			if rung == RungRestricted && spec.Policy.Mode == WorkspaceWrite {
+				return id, fault.New(fault.Isolation, "the folder %s belongs to root, and commands never run as root", workspace).
+					WithTry("run hardshell as an ordinary user who owns the folder, or chown it to one")
+			}
 			id.host = chooseUID(spec.Dir)
 		}
 	}
@@ -86,29 +90,39 @@ func (id identity) mayEnter(path string) bool {
 	return st.Mode&0o001 != 0
 }
 
-// maskedPaths resolves the list on this host, links followed, and adds the sockets that have a path.
-func maskedPaths(id identity) []string {
+// maskedPaths resolves the policy's list on this host, links followed, and adds the sockets that have a path.
+func maskedPaths(policy Policy) []string {
 	seen := map[string]bool{}
 	var out []string
 	add := func(p string) {
 		real, err := filepath.EvalSymlinks(p)
-		if err == nil && !seen[real] {
+		if err == nil && real != "/" && !seen[real] {
 			seen[real] = true
 			out = append(out, real)
 		}
 	}
 	homes := homeFolders()
-	for _, m := range masks {
-		if rest, ok := strings.CutPrefix(m.Path, "~"); ok {
-			for _, h := range homes {
-				add(h + rest)
-			}
-			continue
+	everywhere := func(p string) {
+		rest, ok := strings.CutPrefix(p, "~")
+		if !ok {
+			add(p)
+			return
 		}
-		add(m.Path)
+		for _, h := range homes {
+			add(h + rest)
+		}
+	}
+	for _, m := range masks {
+		if !shown(m.Path, policy.Shown) {
+			everywhere(m.Path)
+		}
+	}
+	for _, p := range policy.Hidden {
+		everywhere(p)
 	}
 	for _, p := range socketPaths() {
-		if !strings.HasPrefix(p, "/run/") && !strings.HasPrefix(p, "/tmp/") && !strings.HasPrefix(p, "/var/tmp/") {
+		private := !policy.SharedTmp && (strings.HasPrefix(p, "/tmp/") || strings.HasPrefix(p, "/var/tmp/"))
+		if !private && !strings.HasPrefix(p, "/run/") && !shown(p, policy.Shown) {
 			add(p)
 		}
 	}

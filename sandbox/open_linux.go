@@ -25,24 +25,20 @@ const (
 	logName     = "log"         // what a resident that crashed has to say
 )
 
-// Open makes a box and its resident. The error is a [fault.Isolation] with a line to try when what was asked cannot
-// be had here: a box is never weaker than asked.
-func Open(ctx context.Context, spec Spec) (*Box, error) {
-	if err := spec.check(); err != nil {
-		return nil, err
-	}
+// open makes a box of a rung, and its resident.
+func open(ctx context.Context, spec *Spec, rung Rung) (*Box, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
 	var undo cleanup.Stack
 	defer undo.Run()
-	id, err := identify(&spec)
+	id, err := identify(spec, rung)
 	if err != nil {
 		return nil, err
 	}
-	l, report := begin(&spec, id)
+	l, report := begin(spec, id, rung)
 	defer l.close()
-	b, err := l.launch(&spec, report, &undo)
+	b, err := l.launch(spec, report, &undo)
 	if err != nil {
 		return nil, err
 	}
@@ -52,11 +48,12 @@ func Open(ctx context.Context, spec Spec) (*Box, error) {
 		return nil, err
 	}
 	report.Missing = append(report.Missing, b.notes...)
-	b.report = *report
+	b.report, b.tmp, b.guards = *report, l.tmp, l.guards
+	l.guards = nil
 	if err := b.save(l); err != nil {
 		return nil, err
 	}
-	if err := b.keep(&spec); err != nil {
+	if err := b.keep(spec); err != nil {
 		return nil, err
 	}
 	undo.Release()
@@ -68,77 +65,6 @@ func Open(ctx context.Context, spec Spec) (*Box, error) {
 // caller must hear that.
 const startLimit = 10 * time.Second
 
-// check refuses what no box can be made of.
-func (s *Spec) check() error {
-	jailed := s.Policy.Mode == ReadOnly || s.Policy.Mode == WorkspaceWrite
-	switch {
-	case !filepath.IsAbs(s.Dir):
-		return fault.New(fault.Invalid, "a box's state folder is an absolute path, not %q", s.Dir)
-	case s.Policy.Mode < ReadOnly || s.Policy.Mode > ExternalSandbox:
-		return fault.New(fault.Invalid, "%d is not a sandbox mode", int(s.Policy.Mode))
-	case s.Policy.Network == NetworkProxied && !jailed:
-		return fault.New(fault.Invalid, "%s confines nothing, so no proxy can be its only way out", s.Policy.Mode)
-	case s.Hosted == nil && !filepath.IsAbs(s.Cwd):
-		return fault.New(fault.Invalid, "a box's working folder is an absolute path, not %q", s.Cwd)
-	case s.Hosted != nil && !jailed:
-		return fault.New(fault.Invalid, "a hosted box is never %s", s.Policy.Mode)
-	case s.Protocol != 0 && (s.Protocol < resident.Oldest || s.Protocol > resident.Version):
-		return fault.New(fault.Invalid, "version %d of the resident's protocol is not spoken, only %d to %d", s.Protocol, resident.Oldest, resident.Version)
-	case s.Limits.MemoryBytes < 0 || s.Limits.Pids < 0 || s.Grace < 0:
-		return fault.New(fault.Invalid, "limits and grace are not negative")
-	}
-	return nil
-}
-
-// begin says what a spec's resident is born into, and begins the report.
-func begin(spec *Spec, id identity) (*layout, *Report) {
-	l := &layout{id: id, spawn: currentSpawner()}
-	l.Version, l.Fence, l.Grace = spec.protocol(), spec.Fence, spec.Grace
-	if spec.Policy.Mode == DangerFullAccess || spec.Policy.Mode == ExternalSandbox {
-		l.Home = spec.Cwd
-		return l, &Report{Asked: RungNone, Got: RungNone}
-	}
-	l.Jail, l.Confine, l.Network = true, true, spec.Policy.Network != NetworkFull
-	if spec.Limits.Pids > 0 {
-		l.MaxPids = spec.Limits.Pids + ownThreads
-	}
-	report := &Report{Asked: RungJail, Got: RungJail}
-	if !id.root {
-		if groups, _ := os.Getgroups(); len(groups) > 1 || len(groups) == 1 && groups[0] != id.group {
-			report.Missing = append(report.Missing, keptGroups+": kept, an ordinary user cannot drop them")
-		}
-	}
-	return l, report
-}
-
-// furnish says what stands in the box.
-func (l *layout) furnish(spec *Spec) error {
-	switch {
-	case !l.Jail:
-		return nil
-	case spec.Hosted != nil:
-		return l.hosted(spec)
-	}
-	return l.local(spec)
-}
-
-// keptGroups begins what a report says of groups that could not be dropped.
-const keptGroups = "supplementary groups"
-
-// note enters what became of the limits.
-func (r *Report) note(l Limits, missing []string) {
-	r.Missing = append(r.Missing, missing...)
-	r.Limits = "none"
-	if l != (Limits{}) && len(missing) == 0 {
-		r.Limits = "hard"
-	}
-	if len(missing) > 0 {
-		r.Remedies = append(r.Remedies, groupRemedy)
-	}
-}
-
-const groupRemedy = "run as root, or in a delegated group: systemd-run --user --scope -p Delegate=yes hardshell serve"
-
 func makeFolders(dir string, l *layout, id identity) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fault.Wrap(fault.Internal, err, "the box's state folder cannot be made")
@@ -147,7 +73,7 @@ func makeFolders(dir string, l *layout, id identity) error {
 	if err := os.MkdirAll(jobs, 0o700); err != nil {
 		return fault.Wrap(fault.Internal, err, "the box's jobs folder cannot be made")
 	}
-	if id.root && l.Jail {
+	if id.root && l.Confine {
 		if err := os.Lchown(jobs, id.host, id.group); err != nil {
 			return fault.Wrap(fault.Internal, err, "the box's jobs folder cannot be given to uid %d", id.host)
 		}
@@ -191,7 +117,8 @@ func (l *layout) launch(spec *Spec, report *Report, undo *cleanup.Stack) (*Box, 
 		enter()
 	}
 	report.note(spec.Limits, missing)
-	err = l.handOver(spec, b)
+	err = l.handOver(spec, b, undo)
+	report.furnished(l)
 	child := <-born
 	if child.err != nil {
 		return nil, child.err
@@ -231,7 +158,7 @@ func (l *layout) bear(theirs int, group string) birth {
 }
 
 // handOver makes what the resident needs and sends it, with the plan. It waits in the socket until it is read.
-func (l *layout) handOver(spec *Spec, b *Box) error {
+func (l *layout) handOver(spec *Spec, b *Box, undo *cleanup.Stack) error {
 	if err := makeFolders(spec.Dir, l, l.id); err != nil {
 		return err
 	}
@@ -257,6 +184,9 @@ func (l *layout) handOver(spec *Spec, b *Box) error {
 	if err := l.furnish(spec); err != nil {
 		return err
 	}
+	if err := l.scratch(spec, undo); err != nil {
+		return err
+	}
 	rights, err := b.groups.rights()
 	defer func() {
 		for _, fd := range rights {
@@ -278,7 +208,7 @@ func (l *layout) handOver(spec *Spec, b *Box) error {
 // clone says which namespaces the resident is born into.
 func (l *layout) clone() resident.Clone {
 	if !l.Jail {
-		return resident.Clone{}
+		return resident.Clone{HostUID: l.id.host, HostGID: l.id.group, Privileged: l.id.root && l.Confine}
 	}
 	c := resident.Clone{Inside: l.id.inside, HostUID: l.id.host, HostGID: l.id.group, Privileged: l.id.root,
 		Namespaces: unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP}

@@ -50,3 +50,9 @@ func Probe(context.Context) []Layer {
 
 // Supported refuses.
 func Supported(context.Context) error { return unsupported() }
+
+// Inside is never so: there are no boxes here.
+func Inside() (Rung, bool) { return "", false }
+
+// Removed is empty.
+func (b *Box) Removed() []string { return nil }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/hardshell-dev/hardshell/fault"
@@ -27,6 +26,14 @@ type layout struct {
 	id    identity
 	trees []int // descriptors that travel to the resident, with the plan
 	spawn spawner
+	owned int // a user namespace that maps root to the box's uid, once one was needed
+
+	uncovered []string // closed folders that were covered already
+	readonly  []string // parts of writable folders that stay read-only
+	hidden    []string // what the box does not see of the host
+	missing   []string // what this rung cannot hold to
+	tmp       string   // the folder for TMPDIR, where /tmp is not the box's own
+	guards    []guard
 }
 
 func (l *layout) add(m resident.Mount) { l.Mounts = append(l.Mounts, m) }
@@ -35,6 +42,24 @@ func (l *layout) close() {
 	for _, fd := range l.trees {
 		unix.Close(fd)
 	}
+	if l.owned > 0 {
+		unix.Close(l.owned)
+	}
+	for _, g := range l.guards {
+		g.close()
+	}
+}
+
+// mapped returns the user namespace by which root's folders are shown as the box's own.
+func (l *layout) mapped() (int, error) {
+	if l.owned > 0 {
+		return l.owned, nil
+	}
+	fd, err := l.spawn.userNamespace(0, l.id.host)
+	if err == nil {
+		l.owned = fd
+	}
+	return fd, err
 }
 
 // systemPaths are shown to hosted boxes, read-only, where the host has them. A link is copied as a link.
@@ -119,74 +144,6 @@ func (l *layout) resolver() {
 	}
 }
 
-// localPlan shows the host's root read-only, with its sockets and secrets covered.
-func (l *layout) local(spec *Spec) error {
-	l.Root, l.Home = resident.RootHost, spec.Cwd
-	l.add(resident.Mount{Step: resident.StepProc, Target: "/proc"})
-	l.add(resident.Mount{Step: resident.StepDev, Target: "/dev"})
-	for _, p := range []string{"/tmp", "/var/tmp"} {
-		if isPlainFolder(p) {
-			l.add(resident.Mount{Step: resident.StepTmpfs, Target: p, Data: "mode=1777,size=50%"})
-			l.Writable = append(l.Writable, p)
-		}
-	}
-	l.Writable = append(l.Writable, "/dev", "/proc")
-	for _, p := range maskedPaths(l.id) {
-		l.add(resident.Mount{Step: resident.StepMask, Target: p})
-	}
-	roots := spec.Policy.WritableRoots
-	if spec.Policy.Mode == WorkspaceWrite {
-		roots = append([]string{spec.Cwd}, roots...)
-	} else if len(roots) > 0 {
-		return fault.New(fault.Invalid, "writable roots need the mode workspace-write, not %s", spec.Policy.Mode)
-	}
-	for _, r := range roots {
-		real, err := filepath.EvalSymlinks(r)
-		if err != nil {
-			return fault.Wrap(fault.Invalid, err, "the writable folder %s is not to be had", r)
-		}
-		if real == "/" {
-			return fault.New(fault.Invalid, "the whole file system cannot be a writable root")
-		}
-		l.uncover(real)
-		if err := l.writable(real, real); err != nil {
-			return err
-		}
-	}
-	if real, err := filepath.EvalSymlinks(spec.Cwd); err == nil {
-		l.Home = real
-		if spec.Policy.Mode != WorkspaceWrite && l.hides(real) {
-			l.uncover(real)
-			return l.bind(real, real, false)
-		}
-	}
-	return nil
-}
-
-// hides says whether a box would not see the folder that it stands in: below a /tmp of its own, or a closed folder.
-func (l *layout) hides(path string) bool {
-	for i := 1; i < len(path); i++ {
-		if path[i] == '/' && (path[:i] == "/tmp" || path[:i] == "/var/tmp" || !l.id.mayEnter(path[:i])) {
-			return true
-		}
-	}
-	return false
-}
-
-// uncover makes a way to a folder of ours below one that the box's uid may not enter, such as root's home: the closed
-// folder is covered by an empty one, in which only the way is made.
-func (l *layout) uncover(path string) {
-	for i := 1; i < len(path); i++ {
-		if path[i] == '/' && !l.id.mayEnter(path[:i]) {
-			cover := resident.Mount{Step: resident.StepTmpfs, Target: path[:i], Data: "mode=755,size=64k"}
-			if !slices.Contains(l.Mounts, cover) { // a second one would hide the folder that the first made a way to
-				l.add(cover)
-			}
-			return
-		}
-	}
-}
-
 // writable binds a host folder at target, for the box's uid to write.
 func (l *layout) writable(source, target string) error {
 	l.Writable = append(l.Writable, target)
@@ -240,13 +197,12 @@ func (l *layout) tree(source string, writable bool) (int, error) {
 	switch int(st.Uid) {
 	case l.id.host:
 	case 0:
-		ns, err := l.spawn.userNamespace(0, l.id.host)
+		ns, err := l.mapped()
 		if err != nil {
 			unix.Close(fd)
 			return -1, fault.Wrap(fault.Isolation, err, "no user namespace to map the owner of %s", source).
 				WithTry("%s", refusal(err).Try)
 		}
-		defer unix.Close(ns)
 		attr.Attr_set |= unix.MOUNT_ATTR_IDMAP
 		attr.Userns_fd = uint64(ns)
 	default:

@@ -117,7 +117,7 @@ func (s *server) run(j *job, m *Start, stdin int) (err error) {
 		j.deadline = monotonic() + m.Timeout
 	}
 	j.oomAt = s.oomCount()
-	pid, fault := execute(m, s.plan.Home, w.files[:])
+	pid, fault := s.forks.execute(m, s.plan.Home, w.files[:])
 	s.jobs[j.id], s.keys[path(j.key, j.index)] = j, j
 	if fault != nil {
 		text := fault.text[:min(len(fault.text), maxFault)]

@@ -17,7 +17,7 @@ type Clone struct {
 	HostUID    int    // what they are outside
 	HostGID    int
 	Group      bool // it is born into a v2 control group
-	Privileged bool // we may map ids that are not ours, and drop the caller's groups
+	Privileged bool // we may map or take ids that are not ours, and drop the caller's groups
 }
 
 // needed is what a new resident needs to build its root; it gives it all up before its first command.
@@ -44,8 +44,11 @@ func (c Clone) Start(files []int) (pid, pidfd int, err error) {
 	if c.Group {
 		sys.UseCgroupFD, sys.CgroupFD = true, files[1]
 	}
-	if c.Namespaces != 0 {
+	switch {
+	case c.Namespaces != 0:
 		c.enter(sys)
+	case c.Privileged:
+		sys.Credential = &syscall.Credential{Uid: uint32(c.HostUID), Gid: uint32(c.HostGID), Groups: []uint32{}}
 	}
 	pid, err = syscall.ForkExec("/proc/self/exe", []string{Name}, &syscall.ProcAttr{Dir: "/", Env: residentEnv, Files: all, Sys: sys})
 	if err != nil {

@@ -9,43 +9,47 @@ import (
 )
 
 // setUp carries out a plan. It runs on the main thread, locked, before any command. Its notes name what the kernel
-// has not; an error means that the box must not be.
-func setUp(p *Plan, program <-chan assembled) (notes []string, err error) {
+// has not; an error means that the box must not be. Without a jail it returns the thread that forks the commands.
+func setUp(p *Plan, program <-chan assembled, secret *Secret) (forks *forkThread, notes []string, err error) {
 	unix.Umask(0o022)
 	// 1 is "no dump, and none to a pipe either": a host's crash handler is not for what happens in here.
 	unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1, Max: 1})
 	if p.MaxPids > 0 {
 		limit := uint64(p.MaxPids)
 		if err := unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: limit, Max: limit}); err != nil {
-			return nil, failed("limit processes", err)
+			return nil, nil, failed("limit processes", err)
 		}
 	}
 	if p.Jail {
 		if err := enterJail(p); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	} else if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return nil, failed("become subreaper", err)
+		return nil, nil, failed("become subreaper", err)
 	}
 	if p.Home != "" {
 		if err := unix.Chdir(p.Home); err != nil {
-			return nil, failed("enter "+p.Home, err)
+			return nil, nil, failed("enter "+p.Home, err)
 		}
 	}
 	if !p.Confine {
-		return nil, nil
+		return nil, nil, nil
 	}
-	if err := dropAll(); err != nil {
-		return nil, err
+	if err := dropAll(p.Jail); err != nil {
+		return nil, nil, err
 	}
 	// Not dumpable: processes of the same uid can then open none of our files in /proc, nor trace us.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return nil, failed("become undumpable", err)
+		return nil, nil, failed("become undumpable", err)
 	}
-	if notes, err = landlock(p.Writable, []int{fdJobs}); err != nil {
-		return nil, err
+	if !p.Jail {
+		return confineThread(p, secret)
 	}
-	return notes, restrict(<-program)
+	walls := domain{writable: p.Writable, dirs: []int{fdJobs}}
+	if notes, err = walls.enter(); err != nil {
+		return nil, nil, err
+	}
+	return nil, notes, restrict(<-program)
 }
 
 func enterJail(p *Plan) error {
@@ -78,10 +82,12 @@ func loopback() error {
 }
 
 // dropAll gives up every capability on every thread of ours, and what the main thread's children could ever regain.
-func dropAll() error {
+func dropAll(jail bool) error {
 	for c := uintptr(0); ; c++ {
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err == unix.EINVAL {
 			break // past the kernel's last capability
+		} else if err == unix.EPERM && !jail {
+			break // an ordinary user may not; no_new_privs makes the set useless all the same
 		} else if err != nil {
 			return failed("drop the bounding set", err)
 		}
@@ -94,6 +100,16 @@ func dropAll() error {
 	runtime.KeepAlive(&hdr)
 	runtime.KeepAlive(&none)
 	return failed("set no_new_privs", everyThread(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1))
+}
+
+// dropHere gives up every capability of the calling thread.
+func dropHere() error {
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData
+	if err := unix.Capset(&hdr, &none[0]); err != nil {
+		return failed("drop capabilities", err)
+	}
+	return failed("set no_new_privs", unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 }
 
 // everyThread makes a system call on all threads of ours. Where C code is linked in the runtime cannot; then it is made

@@ -51,6 +51,8 @@ func (c condition) meet(t *Try) {
 		t.Args[c.arg] = uintptr(c.values[0])
 	case noneOf:
 		t.Args[c.arg] = unlikely
+	case masked:
+		t.Args[c.arg] = uintptr(c.values[1])
 	case isGiven:
 		t.Buffer = int(c.arg)
 	}
@@ -60,6 +62,8 @@ func (c condition) miss(t *Try) {
 	switch c.kind {
 	case anyBit, oneOf:
 		t.Args[c.arg] = 0
+	case masked:
+		t.Args[c.arg] = uintptr(^c.values[1] & c.values[0])
 	case noneOf:
 		t.Args[c.arg] = uintptr(c.values[0])
 	case isGiven:

@@ -115,12 +115,14 @@ const (
 	oneOf                          // the argument is one of values
 	noneOf                         // the argument is none of values
 	isGiven                        // the pointer is not nil
+	masked                         // the bits of values[0] are those of values[1]
 	notSecret                      // the two spare arguments do not hold the resident's secret
 )
 
 func bits(arg, mask uint32) condition        { return condition{anyBit, arg, []uint32{mask}} }
-func is(arg, value uint32) condition         { return condition{oneOf, arg, []uint32{value}} }
+func is(arg uint32, v ...uint32) condition   { return condition{oneOf, arg, v} }
 func none(arg uint32, v ...uint32) condition { return condition{noneOf, arg, v} }
+func field(arg, mask, v uint32) condition    { return condition{masked, arg, []uint32{mask, v}} }
 func given(arg uint32) condition             { return condition{kind: isGiven, arg: arg} }
 func argument(n uint32) bpf.Instruction      { return bpf.LoadAbsolute{Off: 16 + 8*n, Size: 4} }
 func upper(n uint32) bpf.Instruction         { return bpf.LoadAbsolute{Off: 20 + 8*n, Size: 4} }
@@ -139,7 +141,14 @@ func (c condition) instructions(secret *Secret) []bpf.Instruction {
 	case anyBit:
 		return []bpf.Instruction{argument(c.arg), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: c.values[0], SkipFalse: toEnd}}
 	case oneOf:
-		return []bpf.Instruction{argument(c.arg), bpf.JumpIf{Cond: bpf.JumpEqual, Val: c.values[0], SkipFalse: toEnd}}
+		out := []bpf.Instruction{argument(c.arg)}
+		for i, v := range c.values[:len(c.values)-1] {
+			out = append(out, bpf.JumpIf{Cond: bpf.JumpEqual, Val: v, SkipTrue: uint8(len(c.values) - 1 - i)})
+		}
+		return append(out, bpf.JumpIf{Cond: bpf.JumpEqual, Val: c.values[len(c.values)-1], SkipFalse: toEnd})
+	case masked:
+		return []bpf.Instruction{argument(c.arg), bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: c.values[0]},
+			bpf.JumpIf{Cond: bpf.JumpEqual, Val: c.values[1], SkipFalse: toEnd}}
 	case noneOf:
 		out := []bpf.Instruction{argument(c.arg)}
 		for _, v := range c.values {
@@ -215,8 +224,8 @@ type assembled struct {
 	err error
 }
 
-func assemble(secret *Secret) assembled {
-	raw, err := filter(denied, secret)
+func assemble(rules []rule, secret *Secret) assembled {
+	raw, err := filter(rules, secret)
 	return assembled{raw, failed("seccomp: assemble", err)}
 }
 

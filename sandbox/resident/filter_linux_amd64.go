@@ -20,3 +20,19 @@ var deniedHere = []rule{
 	{call: unix.SYS_IOPERM, why: "reaches the hardware"},
 	{call: unix.SYS_MODIFY_LDT, why: "a repeated source of kernel holes"},
 }
+
+var (
+	unjailedHere = []rule{
+		{call: unix.SYS_CHOWN, why: "Landlock does not know owners"},
+		{call: unix.SYS_LCHOWN, why: "Landlock does not know owners"},
+	}
+	frozenHere = []rule{
+		{call: unix.SYS_CHMOD, why: "Landlock does not know modes"},
+		{call: unix.SYS_UTIME, why: "Landlock does not know times"},
+		{call: unix.SYS_UTIMES, why: "Landlock does not know times"},
+		{call: unix.SYS_FUTIMESAT, why: "Landlock does not know times"},
+	}
+	oldLandlockHere = []rule{
+		{call: unix.SYS_OPEN, why: "Landlock does not know it before ABI 3", when: []condition{field(1, cuts, unix.O_TRUNC)}},
+	}
+)

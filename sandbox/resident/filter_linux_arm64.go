@@ -12,3 +12,6 @@ var deniedHere = []rule{
 	{call: unix.SYS_SETRLIMIT, why: "takes the tag off", when: []condition{is(0, unix.RLIMIT_RTTIME)}},
 	{call: unix.SYS_KEXEC_FILE_LOAD, why: "replaces the kernel"},
 }
+
+// This architecture has the calls relative to a folder only.
+var unjailedHere, frozenHere, oldLandlockHere []rule

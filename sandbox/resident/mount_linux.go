@@ -238,6 +238,8 @@ func (b *builder) place(m *Mount, tree int) error {
 		return b.mountDev(target)
 	case StepMask:
 		return b.mask(target)
+	case StepPin:
+		return b.pin(m)
 	}
 	return unix.EINVAL
 }
@@ -289,6 +291,31 @@ func (b *builder) mask(target string) error {
 	}
 	defer unix.Close(fd)
 	return b.moveTo(fd, target)
+}
+
+// pin shows something of the new root over itself. No link on the way is followed, and a link at its end is pinned as
+// what it is: that of a path which the owner has seen must not lead elsewhere now.
+func (b *builder) pin(m *Mount) error {
+	at, err := unix.Openat2(b.root, m.Target[1:], &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW,
+		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_SYMLINKS})
+	if err == unix.ENOENT {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(at)
+	fd, err := unix.OpenTree(at, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if !m.Writable {
+		if err := setAttr(fd, unix.MOUNT_ATTR_RDONLY, true); err != nil {
+			return err
+		}
+	}
+	return unix.MoveMount(fd, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 }
 
 // closeOff covers something in a /proc of our own, where no name is a link.

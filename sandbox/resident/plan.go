@@ -20,6 +20,11 @@ type Plan struct {
 	Confine  bool     // Landlock and seccomp on the forking thread
 	Writable []string // where Landlock allows writing, in the box's own paths
 
+	// For Confine without Jail, where Landlock and seccomp are the only walls.
+	Readable []string // where Landlock allows reading, beside what is writable; nil is everywhere
+	Frozen   bool     // no mode, owner or time of a file can be changed
+	Offline  bool     // no socket can be made
+
 	MaxPids int // RLIMIT_NPROC; 0 sets none
 	// What comes with the plan, in this order: the log, the listener, the jobs folder; Groups descriptors by which to
 	// enter control groups; with OOM one that counts kills for memory; a tree for each Mount that has one.
@@ -48,6 +53,7 @@ const (
 	StepProc                  // a proc of our own, its dangerous files closed
 	StepDev                   // a minimal /dev
 	StepMask                  // an empty folder or file over Target, if there is one
+	StepPin                   // Target over itself, if it is there: it cannot be moved or removed, nor changed unless Writable
 )
 
 // Mount is one step in furnishing the root. Targets are absolute paths inside the box.
@@ -87,6 +93,10 @@ func (p Plan) Append(b []byte) []byte {
 	w.int(p.MaxPids)
 	w.int(p.Groups)
 	w.flag(p.OOM)
+	w.flag(p.Readable != nil)
+	w.list(p.Readable)
+	w.flag(p.Frozen)
+	w.flag(p.Offline)
 	return w
 }
 
@@ -104,5 +114,9 @@ func parsePlan(b []byte) (p Plan, err error) {
 	p.Network, p.Hostname, p.Home = r.flag(), r.text(), r.text()
 	p.Confine, p.Writable = r.flag(), r.list()
 	p.MaxPids, p.Groups, p.OOM = r.int(), r.int(), r.flag()
+	if restricts, list := r.flag(), r.list(); restricts {
+		p.Readable = append([]string{}, list...)
+	}
+	p.Frozen, p.Offline = r.flag(), r.flag()
 	return p, r.err
 }

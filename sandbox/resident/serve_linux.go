@@ -19,6 +19,7 @@ type server struct {
 	plan  *Plan
 	notes []string
 	tags  *tagger
+	forks *forkThread // nil: the main thread forks
 
 	epoll   int
 	wake    int // an eventfd: a child may be waiting to be reaped
@@ -104,7 +105,7 @@ func (s *server) begin() error {
 	if err := s.takeFiles(); err != nil {
 		return err
 	}
-	if s.notes, err = setUp(plan, program); err != nil {
+	if s.forks, s.notes, err = setUp(plan, program, &s.tags.sec); err != nil {
 		return err
 	}
 	threads.Wait()
@@ -129,7 +130,7 @@ func (s *server) equip() (program <-chan assembled, threads *sync.WaitGroup, err
 	}
 	s.listenSignals()
 	done := make(chan assembled, 1)
-	go func() { done <- assemble(&secret) }()
+	go func() { done <- assemble(denied, &secret) }()
 	return done, warmThreads(), nil
 }
 

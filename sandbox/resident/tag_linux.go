@@ -11,7 +11,8 @@ import (
 // A process belongs to the call that its tag names. The tag is the soft value of RLIMIT_RTTIME, a limit that matters
 // to nobody here (no command runs in real time): the resident sets it on itself before each fork, children inherit
 // it through any number of forks, sessions and orphanages, and the filter lets no command change it. So a call's
-// processes can be found, and no others, with no cgroup and on every machine.
+// processes can be found, and no others, with no cgroup and on every machine. In a box of ours that tag is the outer
+// resident's, and its filter keeps us from it; then RLIMIT_LOCKS serves, which no kernel since 2.4 has looked at.
 type tagger struct {
 	base uint64
 	max  uint64 // the hard limit, kept as it is
@@ -19,10 +20,19 @@ type tagger struct {
 	sec  Secret
 }
 
+// tagLimit is the limit that is the tag: of this process, as limits are.
+var tagLimit = unix.RLIMIT_RTTIME
+
 func newTagger(sec Secret) (*tagger, error) {
 	var l unix.Rlimit
-	if err := unix.Prlimit(0, unix.RLIMIT_RTTIME, nil, &l); err != nil {
+	if err := unix.Prlimit(0, tagLimit, nil, &l); err != nil {
 		return nil, failed("read the tag", err)
+	}
+	if unix.Prlimit(0, tagLimit, &l, nil) == unix.EPERM {
+		tagLimit = unix.RLIMIT_LOCKS
+		if err := unix.Prlimit(0, tagLimit, nil, &l); err != nil {
+			return nil, failed("read the tag", err)
+		}
 	}
 	t := &tagger{max: l.Max, sec: sec}
 	// Without a pid namespace other residents' calls are in sight too: a random base keeps them apart.
@@ -41,7 +51,7 @@ func (t *tagger) set() (uint64, error) {
 	t.next++
 	tag := t.base + t.next
 	l := unix.Rlimit{Cur: tag, Max: t.max}
-	_, _, e := unix.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_RTTIME, uintptr(unsafe.Pointer(&l)), 0, uintptr(t.sec[0]), uintptr(t.sec[1]))
+	_, _, e := unix.RawSyscall6(unix.SYS_PRLIMIT64, 0, uintptr(tagLimit), uintptr(unsafe.Pointer(&l)), 0, uintptr(t.sec[0]), uintptr(t.sec[1]))
 	if e != 0 {
 		return 0, failed("set the tag", e)
 	}
@@ -82,7 +92,7 @@ const direntName = 19 // where the name begins in a directory entry
 
 func bears(pid int, which func(uint64) bool) bool {
 	var l unix.Rlimit
-	return unix.Prlimit(pid, unix.RLIMIT_RTTIME, nil, &l) == nil && which(l.Cur)
+	return unix.Prlimit(pid, tagLimit, nil, &l) == nil && which(l.Cur)
 }
 
 // killExactly looks again with the process held by a descriptor, so that a number given to another in between

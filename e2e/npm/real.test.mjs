@@ -73,7 +73,7 @@ test('containers: create, upload, list, read back, use by reference, delete', as
 test('errors come as the SDK classes them, with a request id', async (t) => {
   const s = await start(t);
   const bad = (patch) => s.client.responses.create({ model: 'scripted', input: 'x', ...patch });
-  await assert.rejects(bad({ model: 'nobody/none' }), (e) => e.status === 404 && e.code === 'model_not_found' && e.param === 'model' && !!e.requestID);
+  await assert.rejects(bad({ model: 'nobody/none' }), (e) => e.status === 400 && e.code === 'model_not_found' && e.param === 'model' && !!e.requestID);
   await assert.rejects(bad({ tools: [{ type: 'web_search' }] }), (e) => e.status === 400 && /web_search/.test(e.message) && e.param === 'tools[0].type');
   await assert.rejects(bad({ temperature: 9 }), (e) => e.status === 400 && e.param === 'temperature');
   await assert.rejects(bad({ previous_response_id: 'resp_nope' }), (e) => e.status === 404 || e.code === 'previous_response_not_found');

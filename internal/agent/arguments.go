@@ -69,9 +69,17 @@ func whole(v *float64) *int64 {
 func plain(err error) string {
 	var typed *json.UnmarshalTypeError
 	if errors.As(err, &typed) {
-		return fmt.Sprintf("a %s where it does not belong, at %q", typed.Value, typed.Field)
+		return fmt.Sprintf("%s where it does not belong, at %q", withArticle(typed.Value), typed.Field)
 	}
 	return err.Error()
+}
+
+// withArticle puts an article before a kind of JSON value.
+func withArticle(kind string) string {
+	if strings.HasPrefix(kind, "a") || strings.HasPrefix(kind, "o") { // array, object
+		return "an " + kind
+	}
+	return "a " + kind
 }
 
 // argumentsText is an action as the arguments of a function call. A model that reads its own history sees the form

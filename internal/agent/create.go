@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/internal/container"
 	"github.com/hardshell-dev/hardshell/internal/llm"
 	"github.com/hardshell-dev/hardshell/internal/response"
@@ -38,7 +39,7 @@ func (a *Agent) plan(ctx context.Context, p tenant.Principal, req *openai.Create
 	}
 	route, err := a.models.Resolve(ctx, req.Model)
 	if err != nil {
-		return nil, err
+		return nil, asValue(err)
 	}
 	if err := checkTools(req.Tools, route.ProviderName); err != nil {
 		return nil, err
@@ -86,6 +87,17 @@ func (a *Agent) plan(ctx context.Context, p tenant.Principal, req *openai.Create
 		out.template.Model = route.ProviderName + "/" + route.Model
 	}
 	return out, nil
+}
+
+// asValue tells a model that is not there as what it is in a request: a bad value of a field, 400. As a path of its own
+// it is a 404.
+func asValue(err error) error {
+	if e, ok := fault.As(err); ok && e.Kind == fault.NotFound {
+		bad := *e
+		bad.Kind = fault.Invalid
+		return &bad
+	}
+	return err
 }
 
 // readTools parts the client's functions from our shell and decides where that one runs.

@@ -27,7 +27,7 @@ func TestRefusals(t *testing.T) {
 		param string
 		try   bool
 	}{
-		"unknown model":           {`{"model":"x","input":"a"}`, fault.NotFound, "model_not_found", "model", false},
+		"unknown model":           {`{"model":"x","input":"a"}`, fault.Invalid, "model_not_found", "model", false},
 		"no input":                {`{"model":"m"}`, fault.Invalid, "missing_required_parameter", "input", false},
 		"temperature":             {`{"model":"m","input":"a","temperature":2.5}`, fault.Invalid, "invalid_value", "temperature", false},
 		"top_p":                   {`{"model":"m","input":"a","top_p":-1}`, fault.Invalid, "invalid_value", "top_p", false},

@@ -114,3 +114,19 @@ func TestAListenerOfADeadBox(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestFilesOfAHostedBox(t *testing.T) {
+	p := newPlace(t)
+	large := strings.Repeat("0123456789abcde\n", 20_000) // longer than one packet
+	p.spec.Hosted.Files = []sandbox.File{{Path: "/etc/made/ca.pem", Text: large}}
+	if got := run(t, p.open(t), bash("cat /etc/made/ca.pem; ! echo x 2>/dev/null >> /etc/made/ca.pem")); got.out != large || got.Code != 0 {
+		t.Errorf("%d bytes, %+v", len(got.out), got.Exit)
+	}
+	for _, path := range []string{"/usr/bin/bash", "etc/x", "/etc/../usr/x", "/etc", ""} {
+		q := newPlace(t)
+		q.spec.Hosted.Files = []sandbox.File{{Path: path}}
+		if box, err := sandbox.Open(t.Context(), q.spec); fault.KindOf(err) != fault.Invalid {
+			t.Errorf("%q: %v, %v", path, box, err)
+		}
+	}
+}

@@ -89,6 +89,12 @@ func (l *layout) hosted(spec *Spec) error {
 	for _, f := range generatedFiles(spec.Policy.Network) {
 		l.add(resident.Mount{Step: resident.StepFile, Target: f.path, Data: f.text})
 	}
+	for _, f := range h.Files {
+		if !clean(f.Path) || !strings.HasPrefix(f.Path, "/etc/") {
+			return fault.New(fault.Invalid, "the file %q is not a plain path below /etc", f.Path)
+		}
+		l.add(resident.Mount{Step: resident.StepFile, Target: f.Path, Data: f.Text})
+	}
 	for _, p := range systemFiles {
 		l.add(resident.Mount{Step: resident.StepBind, Source: p, Target: p, Optional: true})
 	}

@@ -91,6 +91,12 @@ type Limits struct {
 	Pids        int
 }
 
+// File is a small file that is made for a hosted box.
+type File struct {
+	Path string // below /etc
+	Text string
+}
+
 // Hosted makes a box whose root is not the host's: a skeleton with the system's programs, and three folders of its own.
 type Hosted struct {
 	Workspace string // host folder, seen as /mnt/data
@@ -99,6 +105,8 @@ type Hosted struct {
 	// UID is the host uid and gid that commands run as when we are root; the three folders belong to it. 0 lets Open
 	// choose. An ordinary user's boxes always run as that user.
 	UID int
+	// Files are written into the box's own /etc, read-only: a bundle of certificates, for one.
+	Files []File
 	// ReadOnlyBinds are further host paths, seen under their own names, read-only.
 	ReadOnlyBinds []string
 }

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/hardshell-dev/hardshell/fault"
 )
 
 // maxLeaves bounds the cached certificates: a wildcard host could have any number of them.
@@ -37,11 +39,6 @@ func newAuthority(hosts []Rule, now time.Time, life time.Duration) (*authority, 
 	if err != nil {
 		return nil, fmt.Errorf("make a certificate authority: %w", err)
 	}
-	var names []string
-	for _, r := range hosts {
-		names = append(names, strings.TrimPrefix(r.host, ".")) // a constraint covers the names below it too
-	}
-	slices.Sort(names)
 	template := &x509.Certificate{
 		SerialNumber: serial(),
 		Subject:      pkix.Name{CommonName: "hardshell, for one container's secrets"},
@@ -49,7 +46,7 @@ func newAuthority(hosts []Rule, now time.Time, life time.Duration) (*authority, 
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
 		KeyUsage:                    x509.KeyUsageCertSign,
 		PermittedDNSDomainsCritical: true,
-		PermittedDNSDomains:         slices.Compact(names),
+		PermittedDNSDomains:         constraints(hosts),
 		ExcludedIPRanges: []*net.IPNet{
 			{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)},
 			{IP: net.IPv6zero, Mask: net.CIDRMask(0, 128)},
@@ -69,6 +66,52 @@ func newAuthority(hosts []Rule, now time.Time, life time.Duration) (*authority, 
 // pem returns the certificate that a box must trust.
 func (a *authority) pem() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
+}
+
+// keep returns certificate and key in PEM, for a later proxy of the same box.
+func (a *authority) keep() (Value, error) {
+	der, err := x509.MarshalECPrivateKey(a.key)
+	if err != nil {
+		return Value{}, fmt.Errorf("keep a certificate authority: %w", err)
+	}
+	return NewValue(string(a.pem()) + string(pem.EncodeToMemory(&pem.Block{Type: keyBlock, Bytes: der}))), nil
+}
+
+const keyBlock = "EC PRIVATE KEY"
+
+// restoreAuthority reads what keep has written. It refuses one that is not of the hosts of secrets: a box would trust it
+// for others.
+func restoreAuthority(kept Value, hosts []Rule) (*authority, error) {
+	cert, rest := pem.Decode([]byte(kept.reveal()))
+	key, _ := pem.Decode(rest)
+	bad := func(err error) (*authority, error) {
+		return nil, fault.Wrap(fault.Invalid, err, "the kept certificate authority is not to be used")
+	}
+	if cert == nil || key == nil || key.Type != keyBlock {
+		return bad(nil)
+	}
+	a := &authority{leaf: map[string]*tls.Config{}}
+	var err error
+	if a.cert, err = x509.ParseCertificate(cert.Bytes); err != nil {
+		return bad(err)
+	}
+	if a.key, err = x509.ParseECPrivateKey(key.Bytes); err != nil {
+		return bad(err)
+	}
+	if !a.key.PublicKey.Equal(a.cert.PublicKey) || !a.cert.IsCA || !slices.Equal(a.cert.PermittedDNSDomains, constraints(hosts)) {
+		return bad(nil)
+	}
+	return a, nil
+}
+
+// constraints are the names that an authority may sign for. Each covers the names below it too.
+func constraints(hosts []Rule) []string {
+	var names []string
+	for _, r := range hosts {
+		names = append(names, strings.TrimPrefix(r.host, "."))
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // server returns the TLS side that a box sees for a host. One configuration for each host, so that its sessions can

@@ -52,6 +52,7 @@ type Options struct {
 	Pinned  []netip.Prefix
 	Secrets []Secret
 	Life    time.Duration  // of the authority that signs for secrets' hosts; 24 h, 7 days at most
+	Kept    Value          // of [Proxy.Keep], for a box that outlived its proxy; the zero Value makes a new authority
 	Roots   *x509.CertPool // who vouches for the hosts of secrets; nil is the system's
 	Limits  Limits
 
@@ -119,7 +120,12 @@ func New(o Options) (*Proxy, error) {
 		listeners: map[net.Listener]bool{}, sessions: map[*session]bool{}, upstreams: map[*upstream]bool{},
 	}
 	if len(wallet.entries) > 0 {
-		if p.authority, err = newAuthority(wallet.hosts(), o.Clock(), o.Life); err != nil {
+		if o.Kept.text != nil {
+			p.authority, err = restoreAuthority(o.Kept, wallet.hosts())
+		} else {
+			p.authority, err = newAuthority(wallet.hosts(), o.Clock(), o.Life)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -329,4 +335,13 @@ func (p *Proxy) Certificate() []byte {
 		return nil
 	}
 	return p.authority.pem()
+}
+
+// Keep returns the authority with its key, for Options.Kept of a later proxy of the same box; the zero Value without
+// secrets. It must be kept where the box cannot read.
+func (p *Proxy) Keep() (Value, error) {
+	if p.authority == nil {
+		return Value{}, nil
+	}
+	return p.authority.keep()
 }

@@ -35,6 +35,9 @@ type Value struct{ text *string }
 // NewValue wraps a text.
 func NewValue(text string) Value { return Value{&text} }
 
+// Reveal returns the text. It is for who seals it or writes it where only we read.
+func (v Value) Reveal() string { return v.reveal() }
+
 func (v Value) reveal() string {
 	if v.text == nil {
 		return ""

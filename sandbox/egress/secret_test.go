@@ -273,6 +273,48 @@ func TestTheAuthorityIsConstrained(t *testing.T) {
 	}
 }
 
+// A box that outlived its proxy goes on trusting the next one.
+func TestAnAuthorityIsKept(t *testing.T) {
+	first := newRig(t, withSecret("a.test"), "a.test", "b.test")
+	kept, err := first.proxy.Keep()
+	if err != nil {
+		t.Fatal(err)
+	}
+	placeholder := first.proxy.Placeholders()["TOKEN"]
+	next := newRig(t, func(r *rig, o *Options) {
+		o.Kept = kept
+		o.Secrets = []Secret{{Name: "TOKEN", Value: NewValue(canary), Hosts: []string{"a.test"}, Placeholder: placeholder}}
+	}, "a.test")
+	got := make(chan http.Header, 1)
+	next.tls(sees(got), "a.test")
+	c := next.client("http")
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(first.proxy.Certificate())
+	c.Transport.(*http.Transport).TLSClientConfig.RootCAs = pool
+	req, _ := http.NewRequestWithContext(t.Context(), "GET", "https://a.test/", nil)
+	req.Header.Set("Authorization", placeholder)
+	resp, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if h := <-got; h.Get("Authorization") != canary {
+		t.Errorf("the host saw %q", h.Get("Authorization"))
+	}
+	policy, _ := ParsePolicy(TypeAllowlist, []string{"a.test", "b.test"}, Bundles{})
+	ceiling, _ := ParseCeiling("", []string{"*"}, Bundles{})
+	for name, o := range map[string]Options{
+		"for other hosts": {Kept: kept, Secrets: []Secret{{Name: "TOKEN", Value: NewValue(canary), Hosts: []string{"b.test"}}}},
+		"nonsense":        {Kept: NewValue("nonsense"), Secrets: []Secret{{Name: "TOKEN", Value: NewValue(canary), Hosts: []string{"a.test"}}}},
+		"without its key": {Kept: NewValue(string(first.proxy.Certificate())), Secrets: []Secret{{Name: "TOKEN", Value: NewValue(canary), Hosts: []string{"a.test"}}}},
+	} {
+		o.Policy, o.Ceiling = policy, ceiling
+		if _, err := New(o); err == nil {
+			t.Errorf("%s: it is used", name)
+		}
+	}
+}
+
 func TestVariables(t *testing.T) {
 	lines := Environment{Proxy: "127.0.0.1:3128", Bundle: "/run/ca.pem", TrustStore: "/run/ca.jks",
 		Placeholders: map[string]string{"TOKEN": "hsp_1", "HTTPS_PROXY": "hsp_2"}}.Variables()

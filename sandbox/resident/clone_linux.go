@@ -30,16 +30,6 @@ var residentEnv = []string{"GOGC=30", "GOMAXPROCS=2", "GODEBUG=asyncpreemptoff=1
 // Start makes the process, with files[0] as its owner's connection and, if there is to be one, files[1] as its group.
 // The caller should not have a large heap: a fork into a user namespace copies the page tables.
 func (c Clone) Start(files []int) (pid, pidfd int, err error) {
-	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return 0, -1, failed("open /dev/null", err)
-	}
-	defer unix.Close(null)
-	all := make([]uintptr, fdFree) // what the plan will put in their places must find them taken
-	for i := range all {
-		all[i] = uintptr(null)
-	}
-	all[fdOwner] = uintptr(files[0])
 	sys := &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd}
 	if c.Group {
 		sys.UseCgroupFD, sys.CgroupFD = true, files[1]
@@ -50,11 +40,26 @@ func (c Clone) Start(files []int) (pid, pidfd int, err error) {
 	case c.Privileged:
 		sys.Credential = &syscall.Credential{Uid: uint32(c.HostUID), Gid: uint32(c.HostGID), Groups: []uint32{}}
 	}
-	pid, err = syscall.ForkExec("/proc/self/exe", []string{Name}, &syscall.ProcAttr{Dir: "/", Env: residentEnv, Files: all, Sys: sys})
-	if err != nil {
-		return 0, -1, failed("start a resident", err)
+	if pid, err = execResident(files[0], sys); err != nil {
+		return 0, -1, err
 	}
 	return pid, pidfd, nil
+}
+
+// execResident forks a process that is a resident, with one connection.
+func execResident(owner int, sys *syscall.SysProcAttr) (pid int, err error) {
+	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, failed("open /dev/null", err)
+	}
+	defer unix.Close(null)
+	all := make([]uintptr, fdFree) // what the plan will put in their places must find them taken
+	for i := range all {
+		all[i] = uintptr(null)
+	}
+	all[fdOwner] = uintptr(owner)
+	pid, err = syscall.ForkExec("/proc/self/exe", []string{Name}, &syscall.ProcAttr{Dir: "/", Env: residentEnv, Files: all, Sys: sys})
+	return pid, failed("start a resident", err)
 }
 
 func (c Clone) enter(sys *syscall.SysProcAttr) {

@@ -141,6 +141,12 @@ func (s *server) awaitPlan() (*Plan, error) {
 		if err != nil {
 			unix.Exit(0) // the owner is gone before it began
 		}
+		if more && Kind(message[0]) == kindBecome {
+			if err := s.become(message[1:]); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		if more {
 			if Kind(message[0]) != KindSetup {
 				return nil, failed("read the plan", unix.EPROTO)

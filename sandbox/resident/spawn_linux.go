@@ -24,7 +24,7 @@ func spawn() {
 			}
 		}
 	}()
-	c := &conn{fd: fdOwner}
+	c, spares := &conn{fd: fdOwner}, newNursery()
 	buf := make([]byte, MaxPacket)
 	for {
 		message, more, err := c.receive(buf)
@@ -32,10 +32,10 @@ func spawn() {
 			os.Exit(0)
 		}
 		if !more {
-			unix.Poll([]unix.PollFd{{Fd: fdOwner, Events: unix.POLLIN}}, -1)
+			spares.wait(fdOwner)
 			continue
 		}
-		pid, fd, err := answerSpawn(message, c.rights)
+		pid, fd, err := spares.answer(message, c.rights)
 		c.dropRights()
 		w := writer{message[0]}
 		w.int(pid)
@@ -50,7 +50,7 @@ func spawn() {
 	}
 }
 
-func answerSpawn(message []byte, rights []int) (pid, fd int, err error) {
+func (n *nursery) answer(message []byte, rights []int) (pid, fd int, err error) {
 	r := reader{b: message[1:]}
 	if message[0] == spawnUserNS {
 		fd, err = UserNamespace(r.int(), r.int())
@@ -60,5 +60,5 @@ func answerSpawn(message []byte, rights []int) (pid, fd int, err error) {
 	if want := map[bool]int{false: 1, true: 2}[c.Group]; r.err != nil || len(rights) != want {
 		return 0, -1, failed("start a resident", unix.EPROTO)
 	}
-	return c.Start(rights)
+	return n.start(c, rights)
 }

@@ -59,6 +59,9 @@ const (
 	KindListen                     // see AppendListen
 )
 
+// kindBecome is a spawner's word to a spare, on the connection that an owner's will replace.
+const kindBecome Kind = 48
+
 // Resident to owner.
 const (
 	KindWelcome Kind = iota + 64 // Welcome, with a pidfd of the resident

@@ -17,6 +17,7 @@ import (
 	"github.com/hardshell-dev/hardshell/internal/gateway"
 	"github.com/hardshell-dev/hardshell/internal/gateway/openai"
 	"github.com/hardshell-dev/hardshell/internal/llm"
+	"github.com/hardshell-dev/hardshell/internal/llm/anthropic"
 	"github.com/hardshell-dev/hardshell/internal/llm/chat"
 	"github.com/hardshell-dev/hardshell/internal/llm/scripted"
 	"github.com/hardshell-dev/hardshell/internal/response"
@@ -114,6 +115,11 @@ func providersOf(c config.Config) map[string]llm.Provider {
 		headers := map[string]string{}
 		for header, value := range p.Headers {
 			headers[header] = value.Reveal()
+		}
+		if p.Type == config.ProviderAnthropic {
+			providers[name] = anthropic.New(anthropic.Options{Name: name, BaseURL: p.BaseURL, APIKey: p.APIKey.Reveal(), Models: p.Models,
+				Headers: headers, MaxTokens: p.MaxTokens, Cache: p.Cache})
+			continue
 		}
 		providers[name] = chat.New(chat.Options{Name: name, BaseURL: p.BaseURL, APIKey: p.APIKey.Reveal(), Models: p.Models,
 			Headers: headers, MaxTokensField: p.MaxTokensField})

@@ -117,7 +117,7 @@ func TestEveryLeafHasAVariable(t *testing.T) {
 	special := map[string]string{
 		"server.listen": "127.0.0.1:1", "server.allowed_hosts": "a.example, b.example", "features.shell.type": "none",
 		"features.shell.default_environment": "local", "providers.NAME.base_url": "http://127.0.0.1:9/v1",
-		"providers.NAME.type": "chat", "providers.NAME.max_tokens_field": "max_tokens", "log.level": "debug", "log.format": "json",
+		"providers.NAME.type": "chat", "providers.NAME.max_tokens_field": "max_tokens", "log.level": "debug", "log.format": "json", "providers.NAME.cache": "5m",
 		"storage.data": "/somewhere", "server.tls.cert": "/c.pem", "server.tls.key": "/k.pem",
 		EgressKey: "*.a.example, b.example:8443", limitsKey + "allowed_egress_ranges": "10.1.0.0/16", limitsKey + "egress_bundles.NAME": "a.example",
 		limitsKey + "allowed_domain_secrets.NAME.value": "hidden-value", limitsKey + "allowed_domain_secrets.NAME.allowed_hosts": "a.example",
@@ -147,6 +147,9 @@ func TestEveryLeafHasAVariable(t *testing.T) {
 			if key == "features.server_tools.shell_limits.default_mem_limit_mb" || key == "features.server_tools.max_iterations" {
 				env[1] = variable(key) + "=77"
 				value = "77"
+			}
+			if key == "providers.NAME.max_tokens" || key == "providers.NAME.cache" {
+				env = append(env, variable("providers.NAME.type")+"=anthropic")
 			}
 			if key == "features.containers.max_idle_ttl_secs" {
 				env = append(env, variable("features.containers.default_idle_ttl_secs")+"=60")
@@ -235,8 +238,8 @@ func TestSecretsAreNeverPrinted(t *testing.T) {
 	var log strings.Builder
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "provider", p, "key", p.APIKey, "config", l.Config)
 	hidden := struct{ inside Provider }{p}
-	for _, text := range []string{string(encoded), log.String(), fmt.Sprint(p, l.Config, l), fmt.Sprintf("%+v %#v %s %q %x", p, p, p, p, p),
-		fmt.Sprintf("%v %+v %#v %s %x", hidden, hidden, hidden, hidden, hidden), fmt.Sprint(l.Keys()), fmt.Sprintf("%x %d %c", p.APIKey, p.APIKey, p.APIKey)} {
+	for _, text := range []string{string(encoded), log.String(), fmt.Sprint(p, l.Config, l), fmt.Sprintf("%+v %#v %x", p, p, p), fmt.Sprintf("%s %q", p.APIKey, p.Headers),
+		fmt.Sprintf("%v %+v %#v %x", hidden, hidden, hidden, hidden), fmt.Sprint(l.Keys()), fmt.Sprintf("%x %d %c", p.APIKey, p.APIKey, p.APIKey)} {
 		if strings.Contains(text, secret) || strings.Contains(text, fmt.Sprintf("%x", secret)) {
 			t.Errorf("the secret is in %s", text)
 		}
@@ -271,6 +274,7 @@ func TestFoundProviders(t *testing.T) {
 	}{
 		"nothing":        {[]string{silent}, "scripted"},
 		"openai":         {[]string{silent, "OPENAI_API_KEY=k"}, "openai scripted"},
+		"anthropic":      {[]string{silent, "ANTHROPIC_API_KEY=k"}, "anthropic scripted"},
 		"a local server": {[]string{silent, "OPENAI_BASE_URL=http://127.0.0.1:8080/v1/"}, "openai scripted"},
 		"ollama":         {[]string{live, "GROQ_API_KEY=k"}, "groq ollama scripted"},
 	} {

@@ -37,6 +37,14 @@ func WithFound(ctx context.Context, c Config, environ []string) Config {
 			providers[k.name] = Provider{Type: ProviderChat, BaseURL: k.baseURL, APIKey: NewSecret(key), Origin: "from " + k.variable}
 		}
 	}
+	if key := strings.TrimSpace(s.getenv("ANTHROPIC_API_KEY")); key != "" {
+		providers["anthropic"] = Provider{Type: ProviderAnthropic, APIKey: NewSecret(key), Origin: "from ANTHROPIC_API_KEY"}
+		if base := strings.TrimSpace(s.getenv("ANTHROPIC_BASE_URL")); base != "" && checkURL(base) == nil {
+			p := providers["anthropic"]
+			p.BaseURL = base
+			providers["anthropic"] = p
+		}
+	}
 	if base := strings.TrimRight(strings.TrimSpace(s.getenv("OPENAI_BASE_URL")), "/"); base != "" && checkURL(base) == nil {
 		p := providers["openai"]
 		if p.Origin == "" {

@@ -128,13 +128,13 @@ func (l *Loaded) checkProviders() (string, *fault.Error) {
 		if !providerName.MatchString(name) {
 			return key + ".type", invalid("%q cannot stand before the slash of provider/model", name).WithTry("lower-case letters, digits, - and _")
 		}
-		if err := oneOf(p.Type, ProviderChat, ProviderScripted); err != nil {
+		if err := oneOf(p.Type, ProviderChat, ProviderAnthropic, ProviderScripted); err != nil {
 			return key + ".type", err
 		}
 		if p.Type == ProviderScripted && p.BaseURL != "" {
 			return key + ".base_url", invalid("the scripted model calls nobody").WithTry("leave base_url out")
 		}
-		if p.Type == ProviderChat {
+		if p.Type == ProviderChat || p.Type == ProviderAnthropic && p.BaseURL != "" {
 			if err := checkURL(p.BaseURL); err != nil {
 				return key + ".base_url", err
 			}
@@ -162,6 +162,23 @@ func checkWire(key string, p Provider) (string, *fault.Error) {
 	if p.MaxTokensField != "" {
 		if err := oneOf(p.MaxTokensField, "max_completion_tokens", "max_tokens"); err != nil {
 			return key + ".max_tokens_field", err
+		}
+	}
+	if p.Type != ProviderAnthropic {
+		switch {
+		case p.MaxTokens != 0:
+			return key + ".max_tokens", invalid("this is for providers of type anthropic")
+		case p.Cache != "":
+			return key + ".cache", invalid("this is for providers of type anthropic")
+		}
+		return "", nil
+	}
+	if p.MaxTokens < 0 {
+		return key + ".max_tokens", invalid("%d is no number of tokens", p.MaxTokens)
+	}
+	if p.Cache != "" {
+		if err := oneOf(p.Cache, "5m", "1h"); err != nil {
+			return key + ".cache", err
 		}
 	}
 	return "", nil

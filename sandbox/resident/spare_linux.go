@@ -195,13 +195,12 @@ func (n *nursery) wait(owner int) {
 	}
 	poll := []unix.PollFd{{Fd: int32(owner), Events: unix.POLLIN}, {Fd: int32(n.mounts), Events: unix.POLLPRI}}
 	k, err := unix.Poll(poll, timeout)
+	if poll[1].Revents != 0 && n.spare != nil { // the kernel tells it once; the next spare sees what is there now
+		n.letGo()
+		n.due = monotonic() + spareDelay
+	}
 	switch {
-	case err != nil || poll[0].Revents != 0:
-	case poll[1].Revents != 0:
-		if n.spare != nil { // the next one sees what is there now
-			n.letGo()
-			n.due = monotonic() + spareDelay
-		}
+	case err != nil || k != 0:
 	case k == 0 && n.spare != nil:
 		n.letGo()
 		n.due = 0

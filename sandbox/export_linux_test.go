@@ -9,3 +9,6 @@ func OpenRung(ctx context.Context, spec Spec, rung Rung) (*Box, error) {
 	}
 	return open(ctx, &spec, rung)
 }
+
+// Remembering is how Supported remembers.
+func Remembering(try func() error) func(context.Context) error { return (&success{try: try}).ask }

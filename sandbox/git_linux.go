@@ -13,6 +13,7 @@ import (
 // of the user's obeys can be changed.
 type repository struct {
 	writable []string // beyond the folder: where a linked checkout's commits are stored
+	seen     []string // must be there to be read
 	pinned   []string // can be written in, and not be moved
 	readonly []string
 	guards   []guard // names that are not there, and must not come to be
@@ -169,7 +170,7 @@ func (r *repository) worktree(dir, common, at string, named bool) {
 		return
 	}
 	if named {
-		r.writable = append(r.writable, dir)
+		r.writable, r.seen = append(r.writable, dir), append(r.seen, common)
 		for _, name := range []string{"objects", "refs", "logs"} {
 			if p := filepath.Join(common, name); isPlainFolder(p) {
 				r.writable = append(r.writable, p)

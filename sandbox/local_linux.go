@@ -113,6 +113,13 @@ func (l *layout) places(spec *Spec) ([]place, []repository, error) {
 			at[real] = seenPlace
 		}
 	}
+	for _, repo := range repos {
+		for _, p := range repo.seen {
+			if _, ok := at[p]; !ok && l.hides(p, at) {
+				at[p] = seenPlace
+			}
+		}
+	}
 	var out []place
 	for path, kind := range at {
 		out = append(out, place{path, kind})

@@ -48,6 +48,9 @@ func Probe(context.Context) []Layer {
 	return []Layer{{Name: "jail", State: Missing, Detail: "not on this operating system", Remedy: "run hardshell on Linux"}}
 }
 
+// SupportedRung is none.
+func SupportedRung(context.Context) (Rung, error) { return "", unsupported() }
+
 // Supported refuses.
 func Supported(context.Context) error { return unsupported() }
 

@@ -17,18 +17,69 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Supported is nil when a jail can be made here; else a [fault.Isolation] with a line to try. It makes one, once.
-func Supported(ctx context.Context) error {
+// Supported is nil when a jail can be made here; else a [fault.Isolation] with a line to try. It makes one, once; a
+// failure is not remembered, since somebody may act on that line.
+func Supported(ctx context.Context) error { return supported.ask(ctx) }
+
+var supported = success{try: func() error {
+	_, err := trial(Limits{})
+	return err
+}}
+
+// success remembers that something succeeded.
+type success struct {
+	try func() error
+
+	mu   sync.Mutex
+	done bool
+}
+
+func (s *success) ask(ctx context.Context) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	return supported()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.done {
+		return nil
+	}
+	err := s.try()
+	s.done = err == nil
+	return err
 }
 
-var supported = sync.OnceValue(func() error {
-	_, err := trial(Limits{})
-	return err
-})
+// SupportedRung is the strongest rung that a local box can have here. The error says why it is not a jail, and comes
+// with RungRestricted too; with "" no box can be made at all.
+func SupportedRung(ctx context.Context) (Rung, error) {
+	if around, ok := Inside(); ok {
+		return RungExternal, fault.New(fault.Isolation, "this runs in a sandbox (%s) already, in which no jail can be made", around).
+			WithTry("run it outside of the sandbox")
+	}
+	err := Supported(ctx)
+	switch {
+	case err == nil:
+		return RungJail, nil
+	case fault.KindOf(err) == fault.Isolation && restrictedTrial() == nil:
+		return RungRestricted, err
+	}
+	return "", err
+}
+
+// restrictedTrial makes a box without a jail, and takes it down again.
+func restrictedTrial() error {
+	base, err := os.MkdirTemp("", "hardshell-probe-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(base)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	b, err := open(ctx, &Spec{Dir: filepath.Join(base, "box"), Cwd: "/"}, RungRestricted)
+	if err != nil {
+		return err
+	}
+	return b.Close()
+}
 
 // trial makes an empty hosted box and takes it down again.
 func trial(l Limits) (Report, error) {
@@ -66,6 +117,7 @@ func Probe(ctx context.Context) []Layer {
 	layers := []Layer{
 		timed("user namespaces", probeUserNamespace),
 		timed("jail", probeJail),
+		timed("restricted", probeRestricted),
 		timed("seccomp", probeSeccomp),
 		timed("landlock", probeLandlock),
 		timed("process tag", probeTag),
@@ -118,6 +170,16 @@ func probeJail() Layer {
 		return Layer{State: Degraded, Detail: detail + "; " + strings.Join(report.Missing, "; "), Remedy: jailRemedy(report.Missing)}
 	}
 	return Layer{State: Working, Detail: detail}
+}
+
+// probeRestricted makes a box without a jail, which is what local boxes can fall back to, and names what it cannot hold.
+func probeRestricted() Layer {
+	if err := restrictedTrial(); err != nil {
+		f, _ := fault.As(err)
+		return Layer{State: Missing, Detail: err.Error(), Remedy: remedyOf(f)}
+	}
+	return Layer{State: Working, Detail: "for local boxes where no jail can be made; it does not hold: " +
+		strings.Join(unjailed(Policy{Mode: WorkspaceWrite}, true), "; ")}
 }
 
 func probeSeccomp() Layer {

@@ -2,10 +2,12 @@ package sandbox_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -239,5 +241,12 @@ func TestARestrictedBoxIsRefusedWhereItCannotHold(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		})
+	}
+}
+
+// asBoxUser makes a command of the host run as whoever owns the folders of boxes.
+func asBoxUser(c *exec.Cmd) {
+	if os.Geteuid() == 0 {
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: hostUID, Gid: hostUID}}
 	}
 }

@@ -247,3 +247,14 @@ func TestGraceIsTimeWithoutACall(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
+
+func TestEndLeavesABoxThatEndsWithItsOwner(t *testing.T) {
+	p := newPlace(t)
+	box := p.open(t)
+	if err := sandbox.End(t.Context(), p.spec.Dir, 99); fault.KindOf(err) != fault.Conflict {
+		t.Errorf("got %v", err)
+	}
+	if got := run(t, box, bash("echo mine")); got.out != "mine\n" {
+		t.Errorf("got %+v", got)
+	}
+}

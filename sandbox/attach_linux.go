@@ -25,6 +25,7 @@ type record struct {
 	Groups  []string  `json:"groups,omitempty"`
 	Version uint32    `json:"version"` // of the protocol; 0 is 2, which did not write it
 	Process processID `json:"process"`
+	Lasting bool      `json:"lasting"` // it outlives its owner
 }
 
 // processID names a process for good: its number may come to be another's.
@@ -47,7 +48,7 @@ func readRecord(dir string) (r record, err error) {
 
 // save writes the report file.
 func (b *Box) save(l *layout) error {
-	r := record{Report: b.report, Jail: l.Jail, UID: l.id.host, Groups: b.groups.dirs, Version: b.version, Process: identifyProcess(b.pid)}
+	r := record{Lasting: b.lasting, Report: b.report, Jail: l.Jail, UID: l.id.host, Groups: b.groups.dirs, Version: b.version, Process: identifyProcess(b.pid)}
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err == nil {
 		err = os.WriteFile(filepath.Join(b.dir, reportName), append(text, '\n'), 0o600)
@@ -60,8 +61,8 @@ func (b *Box) save(l *layout) error {
 
 // keep tells the resident that it may outlive us now: a later owner finds what it needs. Until then it ends with us, so
 // that half of a box is never left behind.
-func (b *Box) keep(s *Spec) error {
-	if b.version < 3 || s.Grace <= 0 {
+func (b *Box) keep() error {
+	if b.version < 3 || !b.lasting {
 		return nil
 	}
 	return b.send([]byte{byte(resident.KindKeep)}, nil)
@@ -226,7 +227,8 @@ func exitOf(e resident.Exit) process.Exit {
 }
 
 // End ends a resident of a state folder that nobody can or wants to attach to, and all that it runs, whatever version of
-// the protocol it speaks. Without one it does nothing. An owner with a higher fence is a [fault.Conflict].
+// the protocol it speaks. Without one it does nothing. An owner with a higher fence is a [fault.Conflict], and so is the
+// owner of a box without grace: both still care for it.
 func End(ctx context.Context, dir string, fence uint64) error {
 	saved, unread := readRecord(dir)
 	living := saved.Process.open()
@@ -234,9 +236,6 @@ func End(ctx context.Context, dir string, fence uint64) error {
 		defer unix.Close(living)
 	}
 	fd, err := dialControl(dir)
-	if err != nil && living < 0 {
-		return nil
-	}
 	if err == nil {
 		conn, err := asConn(fd)
 		if err != nil {
@@ -267,24 +266,34 @@ func End(ctx context.Context, dir string, fence uint64) error {
 			return cause
 		}
 	}
-	if living >= 0 && !isOver(living, endLimit) {
+	if living >= 0 && saved.Lasting && !isOver(living, endLimit) {
 		unix.PidfdSendSignal(living, unix.SIGKILL, nil, 0)
 		if !isOver(living, endLimit) {
 			return fault.New(fault.Internal, "the sandbox's processes did not end")
 		}
 	}
-	for end := time.Now().Add(endLimit); ; time.Sleep(time.Millisecond) {
-		if fd, err = dialControl(dir); err != nil {
-			break
-		}
-		unix.Close(fd)
+	for end := time.Now().Add(endLimit); !deserted(dir); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			return fault.New(fault.Internal, "the sandbox in %s does not end", dir)
+			return inhabited(dir)
 		}
 	}
 	(&groups{dirs: saved.Groups}).remove()
 	os.Remove(filepath.Join(dir, controlName))
 	return nil
+}
+
+// deserted says that no process has the box's socket or its log, which are let go of one after the other.
+func deserted(dir string) bool {
+	if fd, err := dialControl(dir); err == nil {
+		unix.Close(fd)
+		return false
+	}
+	log, err := unix.Open(filepath.Join(dir, logName), unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return true
+	}
+	defer unix.Close(log)
+	return unix.Flock(log, unix.LOCK_EX|unix.LOCK_NB) != unix.EWOULDBLOCK
 }
 
 // endLimit bounds each step of End. A resident that hears it needs milliseconds.

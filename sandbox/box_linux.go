@@ -31,6 +31,7 @@ type Box struct {
 
 	version uint32    // of the protocol that the resident speaks
 	pid     int       // the resident's; 0 if we did not make it
+	lasting bool      // it outlives us
 	lastEnd time.Time // of a call, when we came to own it
 	tmp     string    // TMPDIR of commands, where /tmp is not the box's own; removed with the box
 

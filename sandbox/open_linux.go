@@ -53,7 +53,7 @@ func open(ctx context.Context, spec *Spec, rung Rung) (*Box, error) {
 	if err := b.save(l); err != nil {
 		return nil, err
 	}
-	if err := b.keep(spec); err != nil {
+	if err := b.keep(); err != nil {
 		return nil, err
 	}
 	undo.Release()
@@ -101,7 +101,7 @@ func (l *layout) launch(spec *Spec, report *Report, undo *cleanup.Stack) (*Box, 
 	}
 	undo.Add(func() { conn.Close() })
 	b := newBox(spec.Dir, conn, l.Jail, l.id.host)
-	b.fresh, b.version = true, l.Version
+	b.fresh, b.version, b.lasting = true, l.Version, spec.Grace > 0
 	var missing []string
 	enter := func() {
 		b.groups, missing = makeGroups(groupName(spec.Dir), spec.Limits)

@@ -295,6 +295,10 @@ func (s *Service) Close(ctx context.Context) error { return s.finish(ctx, s.shut
 // finish ends the service; end is what becomes of each place's box.
 func (s *Service) finish(ctx context.Context, end func(context.Context, *place) error) error {
 	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
 	s.closed = true
 	places := make([]*place, 0, len(s.places))
 	for _, p := range s.places {

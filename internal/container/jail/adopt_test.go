@@ -3,6 +3,7 @@ package jail
 import (
 	"bufio"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -17,6 +18,8 @@ import (
 	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/internal/container"
 	"github.com/hardshell-dev/hardshell/internal/require"
+	"github.com/hardshell-dev/hardshell/internal/store"
+	"github.com/hardshell-dev/hardshell/sandbox"
 )
 
 // A gateway is a process of its own that runs a service on a data folder until it is killed.
@@ -35,7 +38,12 @@ func startGateway(t testing.TB, data string) *gateway {
 	require.Feature(t, "jail", New(Options{}).Supported(t.Context()))
 	g := &gateway{t: t, cmd: exec.Command(os.Args[0], "-test.run=^TestGatewayProcess$", "-test.v")}
 	g.cmd.Env = append(os.Environ(), gatewayVariable+"="+data)
-	g.cmd.Stderr = os.Stderr
+	errs, err := os.OpenFile(filepath.Join(data, "gateway.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer errs.Close()
+	g.cmd.Stderr = errs // by which its spawner is known
 	out, err := g.cmd.StdoutPipe()
 	if err == nil {
 		g.in, err = g.cmd.StdinPipe()
@@ -59,13 +67,7 @@ func (g *gateway) kill() {
 // do has the gateway carry out an order, and returns its answer.
 func (g *gateway) do(o order) string {
 	g.t.Helper()
-	text, err := json.Marshal(o)
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	if _, err := g.in.Write(append(text, '\n')); err != nil {
-		g.t.Fatal(err)
-	}
+	g.tell(o)
 	for g.lines.Scan() {
 		if answer, ok := strings.CutPrefix(g.lines.Text(), "answer "); ok {
 			return answer
@@ -75,10 +77,24 @@ func (g *gateway) do(o order) string {
 	return ""
 }
 
-// order is a line that a gateway is told: create, start a command, run one to its end, or hand over.
+// tell gives an order and waits for nothing.
+func (g *gateway) tell(o order) {
+	g.t.Helper()
+	text, err := json.Marshal(o)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	if _, err := g.in.Write(append(text, '\n')); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// order is a line that a gateway is told: create a container, start a command, run one to its end, cancel what it has
+// started, delete, end in order.
 type order struct {
 	What, ID string
 	Command  container.Command
+	TTL      time.Duration
 }
 
 // TestGatewayProcess is the other process of these tests.
@@ -87,7 +103,13 @@ func TestGatewayProcess(t *testing.T) {
 	if data == "" {
 		return // not the other half of anything
 	}
+	stop, err := sandbox.StartSpawner(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
 	s, ctx := service(t, data)
+	var started []*container.Execution
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 16<<20)
 	for in.Scan() {
@@ -101,12 +123,18 @@ func TestGatewayProcess(t *testing.T) {
 		switch o.What {
 		case "create":
 			var c container.Container
-			c, err = s.Create(ctx, org, container.CreateSpec{})
+			c, err = s.Create(ctx, org, container.CreateSpec{IdleTTL: o.TTL})
 			answer = c.ID
 		case "start", "run":
-			e, err = s.Exec(ctx, org, o.ID, o.Command)
-		case "hand over":
-			err = s.HandOver(ctx)
+			if e, err = s.Exec(ctx, org, o.ID, o.Command); err == nil {
+				started = append(started, e)
+			}
+		case "cancel":
+			for _, e := range started {
+				e.Cancel()
+			}
+		case "end":
+			err = s.Close(ctx)
 		case "delete":
 			err = s.Delete(ctx, org, o.ID)
 		}
@@ -121,6 +149,22 @@ func TestGatewayProcess(t *testing.T) {
 		fmt.Println("answer", answer)
 	}
 	os.Exit(1) // the test is gone
+}
+
+// code is the code of an error.
+func code(err error) string {
+	if e, ok := fault.As(err); ok {
+		return e.Code
+	}
+	return ""
+}
+
+// exec1 writes to a database.
+func exec1(ctx context.Context, db *store.DB, statement string) error {
+	return db.Write(ctx, func(tx *sql.Tx) error {
+		_, err := tx.Exec(statement)
+		return err
+	})
 }
 
 // until polls a file of a container's workspace.
@@ -175,9 +219,9 @@ func TestKilledInMidCommand(t *testing.T) {
 	ends := container.Command{Key: "ends", Lease: "resp_2", Fence: 1, Script: "echo early; until [ -e alone ]; do sleep 0.01; done; echo late; echo over >over; exit 3"}
 	slow := container.Command{Key: "slow", Lease: "resp_3", Fence: 1, Timeout: 2 * time.Second, Script: "echo begun; (setsid sleep 1000 &); sleep 1000"}
 	long := container.Command{Key: "long", Lease: "resp_4", Fence: 1, Script: "echo long; until [ -e go ]; do sleep 0.01; done #" + strings.Repeat("x", 200<<10)}
-	g.do(order{"run", id, container.Command{Key: "server", Script: "nohup sh -c 'mkfifo ask; while read l <ask; do echo $l >>heard; done' >/dev/null 2>&1 & echo ok"}})
+	g.do(order{What: "run", ID: id, Command: container.Command{Key: "server", Script: "mkfifo ask; nohup sh -c 'while read l <ask; do echo $l >>heard; done' >/dev/null 2>&1 & echo ok"}})
 	for _, c := range []container.Command{runs, ends, slow, long} {
-		if answer := g.do(order{"start", id, c}); answer != "ok" {
+		if answer := g.do(order{What: "start", ID: id, Command: c}); answer != "ok" {
 			t.Fatal(answer)
 		}
 	}

@@ -20,10 +20,17 @@ const org = "org_test"
 // service opens a service over the jail on a data folder.
 func service(t testing.TB, data string) (*container.Service, context.Context) {
 	t.Helper()
+	s, _, ctx := serviceOf(t, data, data)
+	return s, ctx
+}
+
+// serviceOf is a service whose rows are in another folder than its containers. A database has one user.
+func serviceOf(t testing.TB, rows, data string) (*container.Service, *store.DB, context.Context) {
+	t.Helper()
 	require.Feature(t, "jail", New(Options{}).Supported(t.Context()))
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
-	db, err := store.Open(ctx, store.Options{Path: filepath.Join(data, "hardshell.db")})
+	db, err := store.Open(ctx, store.Options{Path: filepath.Join(rows, "hardshell.db")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +44,7 @@ func service(t testing.TB, data string) (*container.Service, context.Context) {
 		}
 		db.Close()
 	})
-	return s, ctx
+	return s, db, ctx
 }
 
 func create(t testing.TB, s *container.Service, ctx context.Context) string {

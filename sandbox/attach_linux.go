@@ -222,7 +222,7 @@ func recall(dir string, job *process.Job) Found {
 
 func exitOf(e resident.Exit) process.Exit {
 	return process.Exit{Code: e.Code, Error: e.Error, Signal: e.Signal, TimedOut: e.TimedOut, Cancelled: e.Cancelled,
-		OutOfMemory: e.OutOfMemory, Started: time.Unix(0, e.Started), Ended: time.Unix(0, e.Ended), Stdout: e.Stdout, Stderr: e.Stderr,
+		OutOfMemory: e.OutOfMemory, Limit: e.Limit, Started: time.Unix(0, e.Started), Ended: time.Unix(0, e.Ended), Stdout: e.Stdout, Stderr: e.Stderr,
 		StdoutLost: e.StdoutLost, StderrLost: e.StderrLost}
 }
 

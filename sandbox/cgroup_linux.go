@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hardshell-dev/hardshell/sandbox/resident"
 	"golang.org/x/sys/unix"
 )
 
@@ -19,6 +20,7 @@ type groups struct {
 	join    []string // v1: files by which the resident's main thread, and so what it forks, enters
 	unified string   // v2: the group that the resident is born into
 	oom     string   // a file that counts kills for memory
+	shared  bool     // one of them is for a share of the processors
 }
 
 // hierarchy is a place where groups can be made.
@@ -28,7 +30,7 @@ type hierarchy struct {
 }
 
 // ownThreads is what the resident itself needs of a limit on processes.
-const ownThreads = 16
+const ownThreads = resident.PidsReserve
 
 // makeGroups makes what the limits need, and says in words which of them no group holds.
 func makeGroups(name string, l Limits) (*groups, []string) {
@@ -36,7 +38,7 @@ func makeGroups(name string, l Limits) (*groups, []string) {
 	var missing []string
 	if l.MemoryBytes > 0 {
 		if err := g.limit(name, "memory", l.MemoryBytes); err != nil {
-			missing = append(missing, "memory limit: no cgroup ("+err.Error()+")")
+			missing = append(missing, "memory limit: no cgroup, watched from time to time ("+err.Error()+")")
 		}
 	}
 	if l.Pids > 0 {
@@ -44,7 +46,32 @@ func makeGroups(name string, l Limits) (*groups, []string) {
 			missing = append(missing, "process limit: no cgroup, held by RLIMIT_NPROC ("+err.Error()+")")
 		}
 	}
+	if l != (Limits{}) {
+		g.share(name)
+	}
 	return g, missing
+}
+
+// share gives the box as a whole one share of the processors, however many processes it has. In the older hierarchy
+// only, and only where it can be had: nobody asked for it.
+func (g *groups) share(name string) {
+	for _, h := range hierarchies("cpu") {
+		dir := filepath.Join(h.dir, name)
+		if h.unified || os.Mkdir(dir, 0o755) != nil {
+			continue
+		}
+		g.dirs, g.join = append(g.dirs, dir), append(g.join, filepath.Join(dir, "tasks"))
+		g.shared = true
+		return
+	}
+}
+
+// prefer lets the resident run before its commands, with which it shares the processors: it must be able to end them
+// all. What it forks has the usual priority again.
+func (g *groups) prefer(pid int) {
+	if g.shared {
+		unix.SchedSetAttr(pid, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Flags: unix.SCHED_FLAG_RESET_ON_FORK, Nice: -15}, 0)
+	}
 }
 
 func (g *groups) limit(name, controller string, value int64) error {

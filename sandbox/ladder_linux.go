@@ -145,6 +145,7 @@ func (r *Report) note(l Limits, missing []string) {
 		r.Limits = "hard"
 	}
 	if len(missing) > 0 {
+		r.Limits = "soft"
 		r.Remedies = append(r.Remedies, groupRemedy)
 	}
 }

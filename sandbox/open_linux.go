@@ -117,12 +117,16 @@ func (l *layout) launch(spec *Spec, report *Report, undo *cleanup.Stack) (*Box, 
 		enter()
 	}
 	report.note(spec.Limits, missing)
+	if l.WatchPids = spec.Limits.Pids; b.groups.oom == "" {
+		l.WatchMemory = spec.Limits.MemoryBytes
+	}
 	err = l.handOver(spec, b, undo)
 	report.furnished(l)
 	child := <-born
 	if child.err != nil {
 		return nil, child.err
 	}
+	b.groups.prefer(child.pid)
 	b.pidfd, b.pid = child.pidfd, child.pid
 	if child.mine {
 		b.child = child.pid

@@ -22,7 +22,7 @@ type Report struct {
 	Network  string   `json:"network"` // "off", "full", "proxied", or "external": that of the box around this one
 	Missing  []string `json:"missing,omitempty"`
 	Remedies []string `json:"remedies,omitempty"`
-	Limits   string   `json:"limits"` // "hard" where the kernel enforces what was asked, "none" where nothing is
+	Limits   string   `json:"limits"` // "hard" where the kernel enforces what was asked, "soft" where the resident looks from time to time, "none" where nothing was asked
 
 	// What the box was furnished with, in its own paths. All three are empty where nothing is restricted.
 	Writable  []string `json:"writable,omitempty"`  // folders that can be written

@@ -78,6 +78,7 @@ func ask(t *testing.T, box *sandbox.Box, state string) string {
 
 // A call that is ended by its time limit or by a cancel leaves nothing, and a server of an earlier call answers on.
 func TestSuiteCallsEndWhole(t *testing.T) {
+	t.Parallel()
 	boxes := map[string]func(t *testing.T) (box *sandbox.Box, state string){
 		"jail": func(t *testing.T) (*sandbox.Box, string) { return newPlace(t).open(t), "/mnt/data/port" },
 		"none": func(t *testing.T) (*sandbox.Box, string) {
@@ -155,6 +156,7 @@ func gone(t *testing.T, mark int, script string) {
 
 // The end of a box, in order or by kill -9 of its owner, leaves nothing of any call: ended, running or left behind.
 func TestSuiteBoxesEndWhole(t *testing.T) {
+	t.Parallel()
 	ways := []string{"jail closed", "none closed", "jail, owner killed", "none, owner killed"}
 	play(t, 400, 2, func(i int, r *rand.Rand) {
 		way, mark := ways[i%len(ways)], newMark()

@@ -12,7 +12,7 @@ import (
 
 // The suites draw their rounds from a seed, which they log. A normal run plays a twentieth of the rounds, as far as it
 // comes in suiteTime; HARDSHELL_SUITES=all, which `make fuzz` sets, plays all of them. HARDSHELL_SEED plays a run again.
-const suiteTime = 20 * time.Second
+const suiteTime = 15 * time.Second
 
 func suiteAll() bool { return os.Getenv("HARDSHELL_SUITES") == "all" }
 

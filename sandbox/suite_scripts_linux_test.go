@@ -50,6 +50,7 @@ const scriptBatch = 50
 
 // R20: 100,000 random scripts do what they do as a file, byte by byte.
 func TestSuiteScripts(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	box := p.open(t)
 	must(t, os.Mkdir(p.data("empty"), 0o777))
@@ -151,6 +152,7 @@ func readAll(job *process.Job, stream int) ([]byte, error) {
 
 // R20 once more, for any bytes at all: the shell shows the script that it was given and ends before it reads on.
 func TestSuiteScriptBytes(t *testing.T) {
+	t.Parallel()
 	box := newPlace(t).open(t)
 	play(t, 4000, 4, func(i int, r *rand.Rand) {
 		const begin = "cat /proc/$$/cmdline; exit 0\n"

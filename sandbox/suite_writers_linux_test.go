@@ -98,6 +98,7 @@ func follow(ctx context.Context, job *process.Job) (out, note []byte, err error)
 
 // R13: 10,000 short writers lose nothing.
 func TestSuiteWriters(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	box, all := p.open(t), bytesIn(t, p)
 	play(t, 10_000, 8, func(i int, r *rand.Rand) {
@@ -166,6 +167,7 @@ func ownWriters(text string) int {
 
 // R13, across 400 kill -9 of the reader: 10,000 writers, of whom each reader starts a few before it is killed.
 func TestSuiteKilledReaders(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	all := bytesIn(t, p)
 	seed, kills := suiteSeed(t), suiteRounds(400)

@@ -25,6 +25,7 @@ type ExecToolCallOutput struct {
 	Cancelled   bool
 	Signal      string // such as "SIGKILL"; empty when the command exited
 	OutOfMemory bool   // as of [Exit]
+	Limit       string // as of [Exit]
 	Error       string // why the command could not be started
 }
 
@@ -70,6 +71,7 @@ func (j *Job) Output(ctx context.Context, max int) (ExecToolCallOutput, error) {
 	}
 	out.ExitCode, out.Signal, out.Error = exit.Code, exit.Signal, exit.Error
 	out.TimedOut, out.Cancelled, out.OutOfMemory = exit.TimedOut, exit.Cancelled, exit.OutOfMemory
+	out.Limit = exit.Limit
 	out.Duration = exit.Ended.Sub(exit.Started)
 	out.Stdout.count(exit.Stdout, exit.StdoutLost)
 	out.Stderr.count(exit.Stderr, exit.StderrLost)

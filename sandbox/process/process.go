@@ -114,7 +114,8 @@ type Exit struct {
 	Signal      string // such as "SIGKILL"; empty when the command exited
 	TimedOut    bool
 	Cancelled   bool
-	OutOfMemory bool // while the call ran, a process of its box was killed for memory: its own, or a call's beside it
+	OutOfMemory bool   // while the call ran, a process of its box was killed for memory: its own, or a call's beside it
+	Limit       string // the limit of the box that ended it: "memory", "processes"; empty when none did
 	Started     time.Time
 	Ended       time.Time
 	Stdout      int64 // bytes of the stream that belong to the call and reached its spool

@@ -127,6 +127,7 @@ func (s *server) run(j *job, m *Start, stdin int) (err error) {
 	} else {
 		j.pid = pid
 		s.pids[pid] = j
+		s.rouse()
 	}
 	for i := range j.streams {
 		if j.streams[i].pipe >= 0 {

@@ -32,6 +32,7 @@ type job struct {
 	killing   bool
 	timedOut  bool
 	cancelled bool
+	limit     string // why the watchdog ended it
 	nextKill  time.Duration
 	giveUp    time.Duration
 	pause     time.Duration
@@ -116,6 +117,13 @@ func (j *job) finish(oom bool) (written bool) {
 	}
 	if j.cancelled && !j.timedOut {
 		e.Code, e.Signal = 128+int(unix.SIGKILL), "SIGKILL"
+	}
+	switch {
+	case j.timedOut || j.cancelled:
+	case j.limit != "":
+		e.Code, e.Signal, e.Limit, e.OutOfMemory = 128+int(unix.SIGKILL), "SIGKILL", j.limit, oom || j.limit == LimitMemory
+	case oom && e.Code == 128+int(unix.SIGKILL):
+		e.Limit = LimitMemory
 	}
 	j.exit, j.ended = e, true
 	if j.exitFD < 0 {

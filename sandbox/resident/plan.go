@@ -30,7 +30,14 @@ type Plan struct {
 	// enter control groups; with OOM one that counts kills for memory; a tree for each Mount that has one.
 	Groups int
 	OOM    bool
+
+	WatchMemory int64 // bytes that the watchdog holds the box to; 0 leaves that to the kernel, or to nobody
+	WatchPids   int   // processes that it holds the box to, beside PidsReserve; 0 is any number
 }
+
+// PidsReserve is what a limit on processes leaves beside what commands may have: for the resident's own threads, and so
+// that a command can be started whatever the others do.
+const PidsReserve = 16
 
 // Root is what the box's root begins as.
 type Root uint8
@@ -97,6 +104,8 @@ func (p Plan) Append(b []byte) []byte {
 	w.list(p.Readable)
 	w.flag(p.Frozen)
 	w.flag(p.Offline)
+	w.i64(p.WatchMemory)
+	w.int(p.WatchPids)
 	return w
 }
 
@@ -118,5 +127,6 @@ func parsePlan(b []byte) (p Plan, err error) {
 		p.Readable = append([]string{}, list...)
 	}
 	p.Frozen, p.Offline = r.flag(), r.flag()
+	p.WatchMemory, p.WatchPids = r.i64(), r.int()
 	return p, r.err
 }

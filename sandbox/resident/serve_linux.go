@@ -43,7 +43,8 @@ type server struct {
 	pids    map[int]*job
 	pipes   map[int]pipeEnd
 	buf     []byte
-	ttyBuf  []byte      // made with the first terminal
+	ttyBuf  []byte // made with the first terminal
+	dog     watchdog
 	doors   map[int]int // listeners by port, see listen_linux.go
 }
 
@@ -370,6 +371,7 @@ func (s *server) patience() int {
 	if !s.busy() {
 		consider(s.graceEnd)
 	}
+	consider(s.dog.next)
 	for _, j := range s.keys {
 		consider(j.input.retry)
 		if j.killing {
@@ -403,6 +405,9 @@ func (s *server) due(now time.Duration) {
 			j.timedOut = true
 			s.kill(j, now)
 		}
+	}
+	if s.dog.next > 0 && now >= s.dog.next {
+		s.look(now)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/hardshell-dev/hardshell/internal/container"
@@ -243,12 +244,14 @@ func omittedOfStderr(e openai.ShellOutput) int64 {
 }
 
 // omission is the line that a view has where it leaves characters out.
-var omission = regexp.MustCompile(`\n\[… ([0-9,]+) characters? left out …\]\n`)
+var omission = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\n\[… ([0-9,]+) characters? left out …\]\n`)
+})
 
 // omitted reads how many characters a view leaves out. The line counts only where a view puts it, between two halves,
 // so that a program that prints such a line does not pass for one.
 func omitted(view string) int64 {
-	for _, m := range omission.FindAllStringSubmatchIndex(view, -1) {
+	for _, m := range omission().FindAllStringSubmatchIndex(view, -1) {
 		head, tail := utf8.RuneCountInString(view[:m[0]]), utf8.RuneCountInString(view[m[1]:])
 		if tail-head != 0 && tail-head != 1 {
 			continue

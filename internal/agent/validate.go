@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/hardshell-dev/hardshell/fault"
@@ -176,7 +177,9 @@ func checkText(raw json.RawMessage) error {
 }
 
 // functionName is what every upstream takes as the name of a function.
-var functionName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+var functionName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+})
 
 // checkTools refuses every tool that cannot be served: nothing is dropped silently.
 func checkTools(tools []openai.Tool, provider string) error {
@@ -186,7 +189,7 @@ func checkTools(tools []openai.Tool, provider string) error {
 		param := fmt.Sprintf("tools[%d]", i)
 		switch t.Type {
 		case "function":
-			if !functionName.MatchString(t.Name) {
+			if !functionName().MatchString(t.Name) {
 				return invalid(param+".name", "A function's name must have 1 to 64 letters, digits, _ or -; got %q.", t.Name)
 			}
 			if names[t.Name] {

@@ -77,14 +77,19 @@ func (p *program) load(g globals) (*config.Loaded, error) {
 }
 
 type commands struct {
-	Serve      serveCommand      `cmd:"" help:"Serve the API: any model, with a shell."`
-	Ask        askCommand        `cmd:"" help:"Ask a model that has a shell, once."`
-	Run        runCommand        `cmd:"" help:"Run a command in a sandbox on this machine."`
+	Serve serveCommand `cmd:"" help:"Serve the API: any model, with a shell."`
+	Ask   askCommand   `cmd:"" help:"Ask a model that has a shell, once."`
+	runTable
 	Doctor     doctorCommand     `cmd:"" help:"Say what this machine can isolate, and what would make it stronger."`
 	Key        keyCommand        `cmd:"" help:"Create, list and revoke API keys."`
 	ConfigCmd  configCommand     `cmd:"" name:"config" help:"Check the configuration, and list every key."`
 	Version    versionCommand    `cmd:"" help:"Print the version."`
 	Completion completionCommand `cmd:"" help:"Print a completion script."`
+}
+
+// runTable is the part of the command table that `run` needs. Reading the whole takes longer than starting a sandbox may.
+type runTable struct {
+	Run runCommand `cmd:"" help:"Run a command in a sandbox on this machine."`
 }
 
 const description = `Any model, a real shell, and you decide what it may touch.
@@ -106,7 +111,11 @@ func Main(ctx context.Context, args []string, streams Streams, environ []string)
 			panic(r)
 		}
 	}()
-	parser, err := kong.New(p.root,
+	var table any = p.root
+	if len(args) > 0 && args[0] == "run" {
+		table = &p.root.runTable
+	}
+	parser, err := kong.New(table,
 		kong.Name("hardshell"), kong.Description(description),
 		kong.Writers(streams.Out, streams.Err),
 		kong.Exit(func(code int) { panic(halt(code)) }),

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/hardshell-dev/hardshell/fault"
@@ -25,7 +26,7 @@ type runCommand struct {
 	Cwd      string        `placeholder:"DIR" help:"Run in this folder, which is the workspace (default: the current one)."`
 	Writable []string      `placeholder:"DIR" sep:"none" help:"A further folder that may be written, with workspace-write. May be given more than once."`
 	Show     []string      `placeholder:"PATH" sep:"none" help:"Let it see a path that is hidden by default, such as ~/.npmrc. May be given more than once."`
-	Command  []string      `arg:"" passthrough:"" name:"command" help:"The command, after --."`
+	Command  []string      `arg:"" passthrough:"partial" name:"command" help:"The command, after --."`
 }
 
 func (runCommand) Help() string {
@@ -126,7 +127,12 @@ func (c runCommand) run(ctx context.Context, p *program, argv []string) (receipt
 	if err != nil {
 		return receipt{}, err
 	}
-	undo.Add(func() { box.Close() })
+	undo.Add(func() {
+		var tidy sync.WaitGroup
+		tidy.Go(func() { os.RemoveAll(dir) }) // what a resident in its last moment still writes goes with the next
+		box.Close()
+		tidy.Wait()
+	})
 	if proxy != nil {
 		if environ, err = out(ctx, box, proxy, environ); err != nil {
 			return receipt{}, err

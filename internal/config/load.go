@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/pelletier/go-toml/v2"
 
@@ -132,12 +133,14 @@ func (l *Loaded) readFile(path string) error {
 }
 
 // mismatch matches go-toml's sentence about a value of the wrong type.
-var mismatch = regexp.MustCompile(`cannot decode TOML ([a-z ]+) into .*?(?:of type )?(\S+)$`)
+var mismatch = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`cannot decode TOML ([a-z ]+) into .*?(?:of type )?(\S+)$`)
+})
 
 // readable says a decoder's message in words of the file and not of Go.
 func readable(e *toml.DecodeError) string {
 	text := strings.TrimPrefix(e.Error(), "toml: ")
-	m := mismatch.FindStringSubmatch(text)
+	m := mismatch().FindStringSubmatch(text)
 	if m == nil {
 		return text
 	}

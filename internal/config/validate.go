@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/hardshell-dev/hardshell/fault"
 )
@@ -17,10 +18,14 @@ import (
 var laterShells = []string{"client_passthrough", "passthrough_openai", "microsandbox", "opensandbox", "oci"}
 
 // providerName is what may stand before the slash of "provider/model".
-var providerName = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]{0,63}$`)
+var providerName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]{0,63}$`)
+})
 
 // headerName is an HTTP header's name.
-var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+var headerName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+})
 
 // validate checks every value; the first that cannot be is the error.
 func (l *Loaded) validate() error {
@@ -125,7 +130,7 @@ func (l *Loaded) checkFeatures() (string, *fault.Error) {
 func (l *Loaded) checkProviders() (string, *fault.Error) {
 	for _, name := range slices.Sorted(maps.Keys(l.Config.Providers)) {
 		p, key := l.Config.Providers[name], "providers."+name
-		if !providerName.MatchString(name) {
+		if !providerName().MatchString(name) {
 			return key + ".type", invalid("%q cannot stand before the slash of provider/model", name).WithTry("lower-case letters, digits, - and _")
 		}
 		if err := oneOf(p.Type, ProviderChat, ProviderAnthropic, ProviderScripted); err != nil {
@@ -152,7 +157,7 @@ func checkWire(key string, p Provider) (string, *fault.Error) {
 		return key + ".api_key", invalid("a key has no blanks and no line breaks")
 	}
 	for header, value := range p.Headers {
-		if !headerName.MatchString(header) {
+		if !headerName().MatchString(header) {
 			return key + ".headers." + header, invalid("%q is not the name of an HTTP header", header)
 		}
 		if strings.ContainsAny(value.Reveal(), "\r\n\x00") {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -23,14 +24,16 @@ const (
 )
 
 // Names are those of the Agent Skills format: they become a folder, so they must be safe as one.
-var namePattern = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+var namePattern = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+})
 
 // Check says what is wrong with a manifest.
 func (m Manifest) Check() error {
 	switch {
 	case m.Name == "":
 		return invalid("The skill has no name.").WithTry("a line `name: my-skill` in the front matter of %s", ManifestFile)
-	case len(m.Name) > maxName || !namePattern.MatchString(m.Name):
+	case len(m.Name) > maxName || !namePattern().MatchString(m.Name):
 		return invalid("The skill's name %q must be at most %d characters of a-z, 0-9 and single hyphens between them.", m.Name, maxName)
 	case strings.TrimSpace(m.Description) == "":
 		return invalid("The skill has no description, by which a model could choose it.").

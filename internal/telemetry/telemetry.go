@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hardshell-dev/hardshell/fault"
@@ -68,7 +69,9 @@ const masked = "•••"
 var secretNames = []string{"authorization", "api_key", "apikey", "password", "secret", "token", "cookie"}
 
 // keyLike matches the keys that this program and its usual upstreams mint: hsk_…, sk-…, and bearer headers.
-var keyLike = regexp.MustCompile(`\bhsk_[A-Za-z0-9_-]{6,}|\bsk-[A-Za-z0-9_-]{8,}|(?i:\bbearer\s+)[A-Za-z0-9._~+/=-]{6,}`)
+var keyLike = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\bhsk_[A-Za-z0-9_-]{6,}|\bsk-[A-Za-z0-9_-]{8,}|(?i:\bbearer\s+)[A-Za-z0-9._~+/=-]{6,}`)
+})
 
 // redact masks secrets in one attribute. Counts such as input_tokens are numbers and pass.
 func redact(a slog.Attr) slog.Attr {
@@ -95,7 +98,7 @@ func Redact(text string) string {
 	if !suspicious(text) {
 		return text
 	}
-	return keyLike.ReplaceAllString(text, masked)
+	return keyLike().ReplaceAllString(text, masked)
 }
 
 // suspicious says whether keyLike can match at all. The access log asks for every one of its attributes, and nearly

@@ -162,11 +162,13 @@ func (s *Service) Authenticate(ctx context.Context, token string) (Principal, er
 	return p, nil
 }
 
-var orgName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+var orgName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+})
 
 // CreateKey makes a key for an organisation, which it makes too when it is new. The secret is returned this once.
 func (s *Service) CreateKey(ctx context.Context, org, name string, scopes []Scope) (Key, string, error) {
-	if !orgName.MatchString(org) {
+	if !orgName().MatchString(org) {
 		return Key{}, "", fault.New(fault.Invalid, "%q is not a name of an organisation: letters, digits, '.', '_' and '-', at most 64.", org).WithParam("org")
 	}
 	if len(name) > 200 {

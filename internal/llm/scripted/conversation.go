@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
@@ -140,12 +141,14 @@ func deref(s *string) string {
 }
 
 // exitPhrase finds "exit code: 1", "exited with status 2", "Exit code 0" and the like.
-var exitPhrase = regexp.MustCompile(`(?i)\bexit(?:ed)?(?: with)?[ _]?(?:code|status)?[ "]*[:=]? *(-?\d+)`)
+var exitPhrase = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)\bexit(?:ed)?(?: with)?[ _]?(?:code|status)?[ "]*[:=]? *(-?\d+)`)
+})
 
 // plainResult reads a text of no known form.
 func plainResult(text string) result {
 	r := result{stdout: text}
-	if m := exitPhrase.FindStringSubmatch(text); m != nil {
+	if m := exitPhrase().FindStringSubmatch(text); m != nil {
 		r.ending, r.failed = "exit "+m[1], m[1] != "0"
 	} else if head := strings.ToLower(strings.TrimSpace(text)); strings.HasPrefix(head, "error") || strings.Contains(head, "timed out") {
 		r.failed = true

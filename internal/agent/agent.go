@@ -287,6 +287,11 @@ func (a *Agent) drive(r run, begin func(context.Context) (*loop, error)) {
 		return l.live(r.Context())
 	}()
 	if response.Left(context.Cause(r.Context())) {
+		ctx, cancel := context.WithTimeout(context.Background(), finishPatience)
+		defer cancel()
+		if err := r.Release(ctx); err != nil && fault.KindOf(err) != fault.Conflict {
+			a.options.Logger.Warn("give response back", "response", r.ID(), "error", err)
+		}
 		return
 	}
 	// The run's context may be over; its end is still to be told.

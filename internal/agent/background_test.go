@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"database/sql"
 	"encoding/base64"
 	"fmt"
 	"strings"
@@ -378,5 +379,43 @@ func TestAKeyBeginsOnce(t *testing.T) {
 		if id, err := room.Keyed(within(t), "another", req.Key, "d1"); id != "" || err != nil {
 			t.Errorf("another organisation: %q, %v", id, err)
 		}
+	}
+}
+
+func TestAFullDiskEndsTheCommandAndIsToldOnce(t *testing.T) {
+	g, release := slowGround(t)
+	defer close(release)
+	h := newHouse(t, g)
+	limit := func(pages string) {
+		if err := h.db.Write(within(t), func(tx *sql.Tx) error { _, err := tx.Exec(`PRAGMA max_page_count = ` + pages); return err }); err != nil {
+			t.Error(err)
+		}
+	}
+	var noise strings.Builder // what does not compress
+	for i := range 20_000 {
+		fmt.Fprintf(&noise, "%x", i*i*7919)
+	}
+	slow := g.scripts["slow"]
+	slow.hook = func() { limit("1") } // as large as it is now
+	slow.deltas = []container.Delta{{Stdout: noise.String()}}
+	g.scripts["slow"] = slow
+	r := h.play(t, busyRequest)
+	room, _ := h.now()
+	resp, err := room.Wait(within(t), principal.Org, r.id)
+	if err != nil || resp.Status != openai.Failed || resp.Error == nil || !strings.Contains(resp.Error.Message, "stored") {
+		t.Fatalf("%+v, %v", resp, err)
+	}
+	if !g.killed() {
+		t.Error("the command was not killed")
+	}
+	limit("1000000000")
+	if err := room.Close(within(t)); err != nil { // what was not stored is, now that there is room
+		t.Fatal(err)
+	}
+	h.open()
+	log, resp := h.await(r.id)
+	checkLog(t, log)
+	if resp.Status != openai.Failed {
+		t.Errorf("%s", resp.Status)
 	}
 }

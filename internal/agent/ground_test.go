@@ -29,6 +29,7 @@ type ground struct {
 	scripts map[string]script
 	rounds  map[int]round // the model's turn, by how many outputs it has seen
 	asked   []llm.Request
+	model   llm.Provider // instead of the rounds
 	put     []string
 	settled map[string]bool
 }
@@ -39,6 +40,7 @@ type script struct {
 	code    int
 	files   []container.File
 	release chan struct{}
+	hook    func() // called before it starts
 }
 
 // job is a command that was started.
@@ -110,6 +112,9 @@ func (g *ground) Exec(ctx context.Context, _, _ string, c container.Command) (ex
 		g.t.Errorf("a script that the test does not know: %s", c.Script)
 	}
 	g.starts[c.Script]++
+	if s.hook != nil {
+		s.hook()
+	}
 	j := &job{script: s, ended: make(chan struct{})}
 	if s.release == nil {
 		close(j.ended)
@@ -212,6 +217,9 @@ func (h *handle) Wait(ctx context.Context) (container.Result, error) {
 }
 
 func (g *ground) Resolve(context.Context, string) (llm.Route, error) {
+	if g.model != nil {
+		return llm.Route{Provider: g.model, ProviderName: "chat", Model: "m"}, nil
+	}
 	return llm.Route{Provider: g, ProviderName: "fake", Model: "m"}, nil
 }
 

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/hardshell-dev/hardshell/fault"
@@ -261,10 +262,13 @@ func (l *loop) settle(t *turn) (end response.End, over bool) {
 	}
 }
 
-// ending is how a response ends that was cancelled or broke.
+// ending is how a response ends that was cancelled or broke. Its context ends also when its log cannot be written any
+// more: then that is why it failed.
 func (l *loop) ending(ctx context.Context, err error) response.End {
-	if ctx.Err() != nil {
+	if cause := context.Cause(ctx); fault.KindOf(cause) == fault.Cancelled || errors.Is(cause, context.Canceled) {
 		return response.End{Status: openai.Cancelled}
+	} else if cause != nil {
+		err = cause
 	}
 	l.agent.options.Logger.Warn("response failed", "response", l.run.ID(), "error", err)
 	return response.End{Status: openai.Failed, Error: failure(err)}

@@ -181,6 +181,7 @@ func (l *loop) runCommands(ctx context.Context, c *call, was *told) {
 				Timeout: timeout(c.item.Action.TimeoutMS), MaxOutput: l.plan.viewSize(c.item.Action.MaxOutputLength),
 				Lease: l.run.ID(), Fence: uint64(l.run.Fence())}
 			e, gone, err := l.start(ctx, command, was.taken)
+			l.heed(err)
 			g.tried(err == nil)
 			switch {
 			case err != nil:
@@ -293,6 +294,21 @@ func (l *loop) start(ctx context.Context, c container.Command, taken bool) (e ex
 	return e, nil, err
 }
 
+// heed ends our part of the response when its containers say that another owner has it. Nothing more is said: it would be
+// about a command that the other one cares for.
+func (l *loop) heed(err error) {
+	if taken(err) {
+		l.wire.stop(err)
+		l.run.Cancel(err)
+	}
+}
+
+// taken says whether containers refuse us as the owner of a command.
+func taken(err error) bool {
+	f, ok := fault.As(err)
+	return ok && (f.Code == container.CodeStaleOwner || f.Code == container.CodeHandedOver)
+}
+
 // Pauses before a command's place is asked again for one that may have been started.
 var findPauses = [...]time.Duration{100 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second}
 
@@ -315,7 +331,7 @@ func (l *loop) find(ctx, effect context.Context, c container.Command) (e executi
 			return nil, lost(nil), nil
 		case err == nil:
 			return e, nil, nil
-		case fault.KindOf(err) == fault.Conflict:
+		case taken(err):
 			return nil, nil, err // we are not the owner any more
 		case fault.KindOf(err) != fault.Unavailable || try == len(findPauses) || response.Left(context.Cause(ctx)):
 			return nil, lost(err), nil
@@ -383,6 +399,7 @@ func (l *loop) follow(ctx context.Context, c *call, i int, e execution, heard ta
 			OutputIndex: c.outputIndex, CommandIndex: i, Delta: openai.OutputDelta(d)})
 	}
 	r, err := e.Wait(until)
+	l.heed(err)
 	out := ended{entry: entryOf(r), more: r.ChangedMore, partial: r.ChangedPartial, whole: err == nil && (!r.Cancelled || r.Breach != "") &&
 		r.StdoutLost+r.StderrLost == 0}
 	if err != nil {

@@ -54,6 +54,15 @@ func (w *wire) write(ev openai.Event) {
 	}
 }
 
+// stop drops every further event.
+func (w *wire) stop(why error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err == nil {
+		w.err = why
+	}
+}
+
 // ended is why the response takes no more events, or nil.
 func (w *wire) ended() error {
 	w.mu.Lock()

@@ -58,7 +58,8 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 	if err != nil {
 		return nil, err
 	}
-	responses, err := response.New(ctx, response.Options{DB: db, Retention: retention(c.Features.Responses.RetentionSecs)})
+	responses, err := response.New(ctx, response.Options{DB: db, Retention: retention(c.Features.Responses.RetentionSecs),
+		MaxBytes: c.Features.Responses.MaxBytes})
 	if err != nil {
 		return nil, err
 	}

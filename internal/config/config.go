@@ -108,6 +108,8 @@ type Containers struct {
 type Responses struct {
 	// RetentionSecs is how long a finished response stays readable. 0 keeps it for ever.
 	RetentionSecs int `toml:"retention_secs"`
+	// MaxBytes is how large the database may be before the oldest finished responses go. 0 is no bound.
+	MaxBytes int64 `toml:"max_bytes"`
 }
 
 // Provider is one upstream of models, under the name that stands before the slash of "provider/model".

@@ -116,6 +116,9 @@ func (l *Loaded) checkFeatures() (string, *fault.Error) {
 	if key, err := limits.checkEgress(); err != nil {
 		return key, err
 	}
+	if f.Responses.MaxBytes < 0 {
+		return "features.responses.max_bytes", invalid("%d is out of bounds", f.Responses.MaxBytes).WithTry("a number of bytes, or 0 for no bound")
+	}
 	if limits.MaxMemLimitMB > 0 && limits.DefaultMemLimitMB > limits.MaxMemLimitMB {
 		return "features.server_tools.shell_limits.default_mem_limit_mb",
 			invalid("the default of %d MB is above the ceiling of %d MB", limits.DefaultMemLimitMB, limits.MaxMemLimitMB).WithTry("raise max_mem_limit_mb")

@@ -2,6 +2,7 @@ package response
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -316,4 +317,38 @@ func TestRetention(t *testing.T) {
 		t.Errorf("%d rows hang about", n)
 	}
 	finish(t, running, openai.Completed)
+}
+
+func TestTheDatabaseKeepsToItsSize(t *testing.T) {
+	const most = 1 << 20
+	s := serve(t, openDB(t, filepath.Join(t.TempDir(), "hardshell.db")), Options{MaxBytes: most})
+	running := begin(t, s, Begin{Store: true, Background: true})
+	announce(t, running)
+	var ids []string
+	for range 200 {
+		r := begin(t, s, Begin{Store: true})
+		announce(t, r)
+		for range 100 {
+			say(t, r, rand.Text()+rand.Text()+rand.Text()+rand.Text())
+		}
+		finish(t, r, openai.Completed)
+		ids = append(ids, r.ID())
+	}
+	if _, err := s.Wait(within(t), org, ids[len(ids)-1]); err != nil {
+		t.Fatal(err)
+	}
+	if removed, err := s.Sweep(within(t)); err != nil || removed == 0 || removed == int64(len(ids)) {
+		t.Fatalf("removed %d, %v", removed, err)
+	}
+	if used, err := s.used(within(t)); err != nil || used > most {
+		t.Errorf("%d bytes are used, %v", used, err)
+	}
+	if _, err := s.Get(within(t), org, ids[0]); fault.KindOf(err) != fault.NotFound {
+		t.Errorf("the oldest: %v", err)
+	}
+	for _, id := range []string{ids[len(ids)-1], running.ID()} {
+		if _, err := s.Get(within(t), org, id); err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
 }

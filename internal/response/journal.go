@@ -65,7 +65,7 @@ func (r *Run) Release(ctx context.Context) error {
 		return fault.New(fault.Internal, "A response that is not stored cannot be given back.")
 	}
 	r.mu.Lock()
-	if r.phase != open {
+	if r.phase != open || r.released {
 		r.mu.Unlock()
 		return over(r.id)
 	}

@@ -59,7 +59,7 @@ func (s *Service) resign(ctx context.Context) error {
 	return nil
 }
 
-// renewEvery renews the lease and, where others share the database, looks for leases that have run out. An error is not
+// renewEvery renews the lease, writes ends that a full disk refused, and takes over what has no owner any more. An error is not
 // lost by waiting: a lease that cannot be renewed runs out, and then the fences hold.
 func (s *Service) renewEvery(ctx context.Context, period time.Duration) {
 	tick := time.NewTicker(period)
@@ -70,8 +70,10 @@ func (s *Service) renewEvery(ctx context.Context, period time.Duration) {
 		case <-ctx.Done():
 			return
 		}
-		if s.renew(ctx) == nil && s.shared {
-			s.takeOver(ctx)
+		if s.renew(ctx) != nil {
+			continue
 		}
+		s.settle(ctx) // the disk takes something again
+		s.takeOver(ctx)
 	}
 }

@@ -38,6 +38,7 @@ type Options struct {
 	DB        *store.DB
 	Clock     func() time.Time // time.Now
 	Retention time.Duration    // how long an ended response is kept; 30 days
+	MaxBytes  int64            // how large the database may be before the oldest ended responses go; 0 is no bound
 	Lease     time.Duration    // how long an owner that says nothing more is believed to live; 30 s
 	Shared    bool             // other services may live on this database; otherwise whatever an earlier one owned is taken over at once
 }
@@ -50,6 +51,7 @@ type Service struct {
 	db        *store.DB
 	clock     func() time.Time
 	retention time.Duration
+	maxBytes  int64
 	lease     time.Duration
 	shared    bool
 	owner     string // this service in the rows; another start has another name
@@ -81,7 +83,7 @@ var migrations embed.FS
 
 // New migrates the tables, takes over what a dead process left open, and starts.
 func New(ctx context.Context, o Options) (*Service, error) {
-	s := &Service{db: o.DB, clock: o.Clock, retention: o.Retention, owner: id.New("own"), lease: o.Lease, shared: o.Shared,
+	s := &Service{db: o.DB, clock: o.Clock, retention: o.Retention, maxBytes: o.MaxBytes, owner: id.New("own"), lease: o.Lease, shared: o.Shared,
 		live: map[string]*Run{}, unwanted: map[string]int{}, arrivals: map[string]*arriving{}, orphans: make(chan struct{}, 1), closing: make(chan struct{})}
 	if s.clock == nil {
 		s.clock = time.Now

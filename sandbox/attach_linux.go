@@ -51,7 +51,7 @@ func (b *Box) save(l *layout) error {
 	r := record{Lasting: b.lasting, Report: b.report, Jail: l.Jail, UID: l.id.host, Groups: b.groups.dirs, Version: b.version, Process: identifyProcess(b.pid)}
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err == nil {
-		err = os.WriteFile(filepath.Join(b.dir, reportName), append(text, '\n'), 0o600)
+		err = writeOwn(filepath.Join(b.dir, reportName), append(text, '\n'))
 	}
 	if err != nil {
 		return fault.Wrap(fault.Internal, err, "the box's report cannot be written")

@@ -33,6 +33,8 @@ func TestMain(m *testing.M) {
 			os.Exit(tryEscapes(os.Args[2:]))
 		case stageArg:
 			os.Exit(takeTheStage(os.Args[2:]))
+		case connectArg:
+			os.Exit(tryConnect(os.Args[2:]))
 		case whoArg:
 			os.Exit(sayWho())
 		case mapArg:

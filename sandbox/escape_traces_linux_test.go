@@ -18,10 +18,24 @@ func runAndLookAround(m *testing.M) int {
 	if os.Getenv(stageVar) != "" {
 		return m.Run() // a stage's host is its own
 	}
+	tmp, err := os.MkdirTemp("", "hardshell-test-")
+	if err == nil {
+		err = os.Chmod(tmp, 0o755)
+	}
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	defer os.RemoveAll(tmp)
+	os.Setenv("TMPDIR", tmp)
 	before := hostState()
 	code := m.Run()
 	after := hostState()
 	var traces []string
+	left, _ := os.ReadDir(tmp)
+	for _, e := range left {
+		traces = append(traces, e.Name()+" in the folder for temporary files")
+	}
 	for what, was := range before {
 		if is, ok := after[what]; !ok {
 			traces = append(traces, what+": gone")
@@ -66,15 +80,6 @@ func hostState() map[string]string {
 		home + "/.bashrc", home + "/.profile", home + "/.bash_profile", home + "/.zshrc", home + "/.gitconfig", home + "/.config"} {
 		if info, err := os.Lstat(name); err == nil {
 			look(name, info)
-		}
-	}
-	// Of /tmp, which is everybody's: what belongs to nobody but a box.
-	for _, tmp := range []string{"/tmp", "/var/tmp", os.TempDir()} {
-		entries, _ := os.ReadDir(tmp)
-		for _, e := range entries {
-			if info, err := e.Info(); err == nil && info.Sys().(*syscall.Stat_t).Uid >= hostUID {
-				state[filepath.Join(tmp, e.Name())] = "a box's"
-			}
 		}
 	}
 	groups, _ := filepath.Glob("/sys/fs/cgroup/*/hardshell-" + strconv.Itoa(os.Getpid()) + "-*")

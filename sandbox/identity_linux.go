@@ -94,11 +94,17 @@ func (id identity) mayEnter(path string) bool {
 func maskedPaths(policy Policy) []string {
 	seen := map[string]bool{}
 	var out []string
+	mounts := mountPoints()
 	add := func(p string) {
 		real, err := filepath.EvalSymlinks(p)
-		if err == nil && real != "/" && !seen[real] {
-			seen[real] = true
-			out = append(out, real)
+		if err != nil || real == "/" || seen[real] {
+			return
+		}
+		for _, name := range append([]string{real}, otherNames(real, mounts)...) {
+			if name != "/" && !seen[name] {
+				seen[name] = true
+				out = append(out, name)
+			}
 		}
 	}
 	homes := homeFolders()

@@ -65,22 +65,6 @@ func open(ctx context.Context, spec *Spec, rung Rung) (*Box, error) {
 // caller must hear that.
 const startLimit = 10 * time.Second
 
-func makeFolders(dir string, l *layout, id identity) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fault.Wrap(fault.Internal, err, "the box's state folder cannot be made")
-	}
-	jobs := filepath.Join(dir, jobsName)
-	if err := os.MkdirAll(jobs, 0o700); err != nil {
-		return fault.Wrap(fault.Internal, err, "the box's jobs folder cannot be made")
-	}
-	if id.root && l.Confine {
-		if err := os.Lchown(jobs, id.host, id.group); err != nil {
-			return fault.Wrap(fault.Internal, err, "the box's jobs folder cannot be given to uid %d", id.host)
-		}
-	}
-	return nil
-}
-
 func groupName(dir string) string {
 	h := fnv.New64a()
 	h.Write([]byte(dir))

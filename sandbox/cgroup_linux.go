@@ -46,7 +46,14 @@ func makeGroups(name string, l Limits) (*groups, []string) {
 			missing = append(missing, "process limit: no cgroup, held by RLIMIT_NPROC ("+err.Error()+")")
 		}
 	}
-	if l != (Limits{}) {
+	switch {
+	case l.CPUs > 0:
+		if err := g.limit(name, "cpu", max(int64(l.CPUs*cpuPeriod), leastQuota)); err != nil {
+			missing = append(missing, "cpu limit: no cgroup ("+err.Error()+")")
+		} else {
+			g.shared = true
+		}
+	case l != (Limits{}):
 		g.share(name)
 	}
 	return g, missing
@@ -73,6 +80,13 @@ func (g *groups) prefer(pid int) {
 		unix.SchedSetAttr(pid, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Flags: unix.SCHED_FLAG_RESET_ON_FORK, Nice: -15}, 0)
 	}
 }
+
+// A processor's worth of time is a quota of this many microseconds in each period of as many; the kernel takes no
+// quota below a millisecond.
+const (
+	cpuPeriod  = 100_000
+	leastQuota = 1_000
+)
 
 func (g *groups) limit(name, controller string, value int64) error {
 	places := hierarchies(controller)
@@ -107,6 +121,13 @@ func (g *groups) limit(name, controller string, value int64) error {
 func writeLimit(dir, controller string, unified bool, value int64) error {
 	text := []byte(strconv.FormatInt(value, 10))
 	switch {
+	case controller == "cpu" && unified:
+		return os.WriteFile(filepath.Join(dir, "cpu.max"), append(text, " "+strconv.Itoa(cpuPeriod)...), 0)
+	case controller == "cpu":
+		if err := os.WriteFile(filepath.Join(dir, "cpu.cfs_period_us"), []byte(strconv.Itoa(cpuPeriod)), 0); err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(dir, "cpu.cfs_quota_us"), text, 0)
 	case controller == "pids":
 		return os.WriteFile(filepath.Join(dir, "pids.max"), text, 0)
 	case unified:
@@ -226,7 +247,7 @@ func mountOf(mountinfo, controller string, unified bool) (at, root string) {
 // sweepGroups removes empty groups whose owner is gone: it was killed before it could.
 func sweepGroups() {
 	seen := map[string]bool{}
-	for _, controller := range []string{"memory", "pids"} {
+	for _, controller := range []string{"memory", "pids", "cpu"} {
 		for _, h := range hierarchies(controller) {
 			if seen[h.dir] {
 				continue

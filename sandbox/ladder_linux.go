@@ -70,7 +70,7 @@ func (s *Spec) check() error {
 		return fault.New(fault.Invalid, "writable roots need the mode workspace-write, not %s", p.Mode)
 	case s.Protocol != 0 && (s.Protocol < resident.Oldest || s.Protocol > resident.Version):
 		return fault.New(fault.Invalid, "version %d of the resident's protocol is not spoken, only %d to %d", s.Protocol, resident.Oldest, resident.Version)
-	case s.Limits.MemoryBytes < 0 || s.Limits.Pids < 0 || s.Grace < 0:
+	case s.Limits.MemoryBytes < 0 || s.Limits.Pids < 0 || s.Limits.CPUs < 0 || s.Grace < 0:
 		return fault.New(fault.Invalid, "limits and grace are not negative")
 	}
 	return nil

@@ -89,6 +89,7 @@ func (p Policy) network() Network {
 type Limits struct {
 	MemoryBytes int64
 	Pids        int
+	CPUs        float64 // processors' worth of time
 }
 
 // File is a small file that is made for a hosted box.

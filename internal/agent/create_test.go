@@ -67,7 +67,7 @@ func TestRefusals(t *testing.T) {
 		"local":                   {env(`{"type":"local"}`), fault.Invalid, "shell_environment_rejected", "tools[0].environment.type", true},
 		"environment type":        {env(`{"type":"moon"}`), fault.Invalid, "invalid_value", "tools[0].environment.type", false},
 		"environment skills":      {env(`{"type":"container_auto","skills":[{"type":"skill_reference","skill_id":"s"}]}`), fault.Invalid, "shell_environment_rejected", "tools[0].environment.skills", false},
-		"environment files":       {env(`{"type":"container_auto","file_ids":["file_1"]}`), fault.Invalid, "shell_environment_rejected", "tools[0].environment.file_ids", true},
+		"files of a reference":    {env(`{"type":"container_reference","container_id":"cntr_1","file_ids":["file_1"]}`), fault.Invalid, "shell_environment_rejected", "tools[0].environment.file_ids", true},
 		"memory limit":            {env(`{"type":"container_auto","memory_limit":"lots"}`), fault.Invalid, "shell_environment_rejected", "tools[0].environment.memory_limit", true},
 		"expiry":                  {env(`{"type":"container_auto","expires_after":{"anchor":"now","minutes":5}}`), fault.Invalid, "shell_environment_rejected", "tools[0].environment.expires_after.anchor", false},
 		"network":                 {env(`{"type":"container_auto","network_policy":{"type":"allowlist","allowed_domains":["a.example"]}}`), fault.Invalid, "shell_environment_rejected", "tools[0].environment.network_policy", true},

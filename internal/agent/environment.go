@@ -23,7 +23,7 @@ type place struct {
 // reserve makes the container's row now if the request asks for settings that a limit of the operator's may refuse:
 // that is the request's fault and its answer, not a failed call for the model. Otherwise the row waits for a call.
 func (a *Agent) reserve(ctx context.Context, org string, p place) (place, error) {
-	if p.id != "" || p.spec.MemoryLimit == "" && p.spec.IdleTTL == 0 {
+	if p.id != "" || p.spec.MemoryLimit == "" && p.spec.IdleTTL == 0 && len(p.spec.FileIDs) == 0 {
 		return p, nil
 	}
 	c, err := a.containers.Create(ctx, org, p.spec)
@@ -50,9 +50,9 @@ func (a *Agent) readEnvironment(ctx context.Context, org string, env *openai.Env
 			env.Type = envAuto
 		}
 	}
-	if len(env.FileIDs) > 0 {
-		return place{}, rejected(param+".file_ids", "Files by file_id can't be put into a container yet.").
-			WithTry("input_file parts with file_data")
+	if len(env.FileIDs) > 0 && env.Type != envAuto {
+		return place{}, rejected(param+".file_ids", "file_ids are for a container that is made: only container_auto takes them.").
+			WithTry("POST /v1/containers/{id}/files with {\"file_id\": …}")
 	}
 	if s := strings.TrimSpace(string(env.Skills)); present(env.Skills) && s != "[]" {
 		return place{}, rejected(param+".skills", "Skills are not served yet.")
@@ -73,7 +73,7 @@ func (a *Agent) readEnvironment(ctx context.Context, org string, env *openai.Env
 }
 
 func (a *Agent) autoPlace(ctx context.Context, org string, env *openai.Environment, param, chained string) (place, error) {
-	spec, err := container.ReadRequest(openai.ContainerRequest{ExpiresAfter: env.ExpiresAfter,
+	spec, err := container.ReadRequest(openai.ContainerRequest{FileIDs: env.FileIDs, ExpiresAfter: env.ExpiresAfter,
 		MemoryLimit: env.MemoryLimit, NetworkPolicy: env.NetworkPolicy})
 	if err != nil {
 		return place{}, under(param, err)
@@ -121,7 +121,11 @@ func (a *Agent) referencedPlace(ctx context.Context, org string, env *openai.Env
 	if err := container.CheckNetwork(env.NetworkPolicy); err != nil {
 		return place{}, under(param, err)
 	}
-	c, err := a.containers.Usable(ctx, org, env.ContainerID)
+	find := a.containers.Usable
+	if env.Restore != nil && *env.Restore {
+		find = a.containers.Restore
+	}
+	c, err := find(ctx, org, env.ContainerID)
 	if err != nil {
 		if e, ok := fault.As(err); ok && e.Param == "" {
 			return place{}, e.WithParam(param + ".container_id")
@@ -142,7 +146,7 @@ func under(param string, err error) error {
 	if !ok {
 		return fmt.Errorf("prepare environment: %w", err)
 	}
-	if e.Kind == fault.Invalid {
+	if e.Kind == fault.Invalid && e.Code != "invalid_file_id" && e.Code != "file_not_found" {
 		e = e.WithCode("shell_environment_rejected")
 	}
 	if e.Param != "" {

@@ -206,6 +206,14 @@ func (w *world) Usable(_ context.Context, _, cid string) (container.Container, e
 	return container.Container{ID: cid, Status: container.Active, MemoryLimit: "1g"}, nil
 }
 
+// Restore brings expired back what the test says.
+func (w *world) Restore(ctx context.Context, org, cid string) (container.Container, error) {
+	w.mu.Lock()
+	delete(w.gone, cid)
+	w.mu.Unlock()
+	return w.Usable(ctx, org, cid)
+}
+
 func (w *world) Put(_ context.Context, _, _, name string, r io.Reader, source string) (container.File, error) {
 	data, err := io.ReadAll(r)
 	if err != nil {

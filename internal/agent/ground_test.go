@@ -64,6 +64,10 @@ func (g *ground) Usable(_ context.Context, _, cid string) (container.Container, 
 	return container.Container{ID: cid, Status: container.Active}, nil
 }
 
+func (g *ground) Restore(ctx context.Context, org, cid string) (container.Container, error) {
+	return g.Usable(ctx, org, cid)
+}
+
 func (g *ground) Put(_ context.Context, _, _, name string, r io.Reader, _ string) (container.File, error) {
 	data, err := io.ReadAll(r)
 	if err != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,10 +11,15 @@ import (
 	"time"
 
 	"github.com/hardshell-dev/hardshell/internal/agent"
+	"github.com/hardshell-dev/hardshell/internal/blob"
+	"github.com/hardshell-dev/hardshell/internal/blob/database"
+	"github.com/hardshell-dev/hardshell/internal/blob/disk"
+	"github.com/hardshell-dev/hardshell/internal/blob/s3"
 	"github.com/hardshell-dev/hardshell/internal/cleanup"
 	"github.com/hardshell-dev/hardshell/internal/config"
 	"github.com/hardshell-dev/hardshell/internal/container"
 	"github.com/hardshell-dev/hardshell/internal/container/jail"
+	"github.com/hardshell-dev/hardshell/internal/file"
 	"github.com/hardshell-dev/hardshell/internal/gateway"
 	"github.com/hardshell-dev/hardshell/internal/gateway/openai"
 	"github.com/hardshell-dev/hardshell/internal/llm"
@@ -64,12 +70,27 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 		return nil, err
 	}
 	undo.Add(func() { responses.Close(ctx) })
+	bytes, closeBytes, err := storesOf(ctx, c, db)
+	if err != nil {
+		return nil, err
+	}
+	undo.Add(closeBytes)
+	files, err := file.New(ctx, file.Options{DB: db, Blobs: bytes, Logger: logger,
+		Limits: file.Limits{MaxBytes: megabytes(c.Features.Files.MaxFileMB), MaxOrgBytes: megabytes(c.Features.Files.MaxOrgMB)}})
+	if err != nil {
+		return nil, err
+	}
+	undo.Add(files.Close)
 	limits := c.Features.ServerTools.ShellLimits
 	containers, err := container.New(ctx, container.Options{DB: db, Runtime: runtimeOf(c), Dir: filepath.Join(c.Storage.Data, "containers"),
-		Logger: logger, Limits: container.Limits{
+		Logger: logger, Blobs: bytes, Uploads: files, Limits: container.Limits{
 			DefaultTimeout: seconds(limits.DefaultCommandTimeoutSecs), MaxTimeout: seconds(limits.CommandTimeoutSecs), MaxOutput: limits.MaxOutputChars,
-			DefaultMemoryBytes: int64(limits.DefaultMemLimitMB) << 20, MaxMemoryBytes: int64(limits.MaxMemLimitMB) << 20,
-			DefaultIdleTTL: seconds(c.Features.Containers.DefaultIdleTTLSecs), MaxIdleTTL: seconds(c.Features.Containers.MaxIdleTTLSecs)}})
+			DefaultMemoryBytes: megabytes(cmp.Or(limits.DefaultMemLimitMB, c.Features.Shell.MemoryMB)), MaxMemoryBytes: megabytes(limits.MaxMemLimitMB),
+			CPUs: cmp.Or(limits.DefaultCPULimit, c.Features.Shell.CPUs), Pids: limits.MaxPids,
+			DefaultIdleTTL: seconds(c.Features.Containers.DefaultIdleTTLSecs), MaxIdleTTL: seconds(c.Features.Containers.MaxIdleTTLSecs),
+			KeepExpired: seconds(c.Features.Containers.KeepExpiredSecs), MaxFileBytes: megabytes(c.Features.Containers.MaxFileMB),
+			DiskBytes: cmp.Or(megabytes(c.Features.Containers.DiskMB), -1), ReserveBytes: megabytes(c.Features.Containers.ReserveDiskMB),
+			MaxOrgContainers: c.Features.Containers.MaxPerOrg, MaxOrgBytes: megabytes(c.Features.Containers.MaxOrgMB)}})
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +101,9 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 	facts := containers.Facts(ctx)
 	door := gateway.New(gateway.Options{Tenants: tenants, MaxBody: c.Server.MaxBodyBytes, AllowedHosts: c.Server.AllowedHosts,
 		Logger: logger, Health: func() any { return healthOf(facts) }})
-	openai.Register(door, openai.Rooms(loop, responses, containers, models))
+	rooms := openai.Rooms(loop, responses, containers, models)
+	rooms.Files = files
+	openai.Register(door, rooms)
 
 	undo.Release()
 	return &app{
@@ -92,7 +115,10 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 			if loop.HandedOver() { // commands of responses that go on go on themselves
 				end = containers.HandOver
 			}
-			return errors.Join(end(ctx), db.Close())
+			err := end(ctx)
+			files.Close()
+			closeBytes()
+			return errors.Join(err, db.Close())
 		},
 	}, nil
 }
@@ -104,6 +130,38 @@ func runtimeOf(c config.Config) container.Runtime {
 	}
 	return jail.New(jail.Options{})
 }
+
+// storesOf opens the places of bytes. All that can be opened are there, so that what was stored before a change of the
+// configuration can still be read.
+func storesOf(ctx context.Context, c config.Config, db *store.DB) (stores *blob.Stores, closeAll func(), err error) {
+	folder, err := disk.Open(filepath.Join(c.Storage.Data, "files"))
+	if err != nil {
+		return nil, nil, err
+	}
+	var undo cleanup.Stack
+	defer undo.Run()
+	undo.Add(func() { folder.Close() })
+	tables, err := database.Open(ctx, db)
+	if err != nil {
+		return nil, nil, err
+	}
+	all := map[string]blob.Store{config.BackendDisk: folder, config.BackendDatabase: tables}
+	files := c.Storage.ContainerFiles
+	if o := files.S3; o.Endpoint != "" && o.Bucket != "" && o.AccessKeyID != "" && !o.SecretAccessKey.Empty() {
+		if all[config.BackendS3], err = s3.Open(s3.Options{Endpoint: o.Endpoint, Region: o.Region, Bucket: o.Bucket, Prefix: o.Prefix,
+			AccessKey: o.AccessKeyID, SecretKey: o.SecretAccessKey.Reveal(), PathStyle: o.PathStyle, SSE: o.SSE}); err != nil {
+			return nil, nil, err
+		}
+	}
+	undo.Release()
+	current := files.Backend
+	if current == config.BackendFilesystem {
+		current = config.BackendDisk
+	}
+	return blob.NewStores(current, all), func() { folder.Close() }, nil
+}
+
+func megabytes(n int) int64 { return int64(n) << 20 }
 
 // providersOf makes the upstreams. The configuration has been checked.
 func providersOf(c config.Config) map[string]llm.Provider {

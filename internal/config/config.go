@@ -45,6 +45,8 @@ type Storage struct {
 	// Data is the data folder: database, workspaces, admin.key. Empty means HARDSHELL_DATA, else
 	// XDG_DATA_HOME/hardshell, else /var/lib/hardshell for root and ~/.local/share/hardshell for everybody else.
 	Data string `toml:"data"`
+	// ContainerFiles is where the bytes of uploaded files and of expired containers are kept.
+	ContainerFiles ContainerFiles `toml:"container_files"`
 }
 
 // Features are the parts of the product.
@@ -52,6 +54,7 @@ type Features struct {
 	Shell       Shell       `toml:"shell"`
 	ServerTools ServerTools `toml:"server_tools"`
 	Containers  Containers  `toml:"containers"`
+	Files       Files       `toml:"files"`
 	Responses   Responses   `toml:"responses"`
 }
 
@@ -62,6 +65,12 @@ type Shell struct {
 	// DefaultEnvironment is what a shell tool without an environment means: container_auto (hosted here) or local
 	// (the client runs the calls).
 	DefaultEnvironment string `toml:"default_environment"`
+	// CPUs is how many processors' worth of time a container gets where shell_limits.default_cpu_limit is not set. 0 sets
+	// no limit.
+	CPUs float64 `toml:"cpus"`
+	// MemoryMB is the memory of a container where neither the request nor shell_limits.default_mem_limit_mb says. 0 sets
+	// no limit.
+	MemoryMB int `toml:"memory_mb"`
 }
 
 // ServerTools bounds the tools that the server runs.
@@ -92,6 +101,10 @@ type ShellLimits struct {
 	EgressBundles map[string][]string `toml:"egress_bundles"`
 	// AllowedDomainSecrets are secrets that requests may name, by the variable in which a command finds the placeholder.
 	AllowedDomainSecrets map[string]DomainSecret `toml:"allowed_domain_secrets"`
+	// DefaultCPULimit is how many processors' worth of time a container gets. 0 leaves it to features.shell.cpus.
+	DefaultCPULimit float64 `toml:"default_cpu_limit"`
+	// MaxPids is how many processes and threads a container may have.
+	MaxPids int `toml:"max_pids"`
 	// EnvironmentDescription is told to the model with the shell tool: what is installed, what is expected.
 	EnvironmentDescription string `toml:"environment_description"`
 }
@@ -102,6 +115,26 @@ type Containers struct {
 	DefaultIdleTTLSecs int `toml:"default_idle_ttl_secs"`
 	// MaxIdleTTLSecs is the longest idle life that a request may ask for.
 	MaxIdleTTLSecs int `toml:"max_idle_ttl_secs"`
+	// KeepExpiredSecs is how long the files of an expired container can be downloaded, and brought back with it.
+	KeepExpiredSecs int `toml:"keep_expired_secs"`
+	// MaxFileMB is the largest file that may be uploaded into a container.
+	MaxFileMB int `toml:"max_file_mb"`
+	// DiskMB is what the files of a container may take of the disk. 0 sets no limit.
+	DiskMB int `toml:"disk_mb"`
+	// ReserveDiskMB is what containers leave free on their disk, a twentieth of it at most.
+	ReserveDiskMB int `toml:"reserve_disk_mb"`
+	// MaxPerOrg is how many active containers an organisation may have. 0 sets no limit.
+	MaxPerOrg int `toml:"max_per_org"`
+	// MaxOrgMB is what the containers of an organisation may take of the disk, as it was counted last. 0 sets no limit.
+	MaxOrgMB int `toml:"max_org_mb"`
+}
+
+// Files is what clients may upload to /v1/files.
+type Files struct {
+	// MaxFileMB is the largest file.
+	MaxFileMB int `toml:"max_file_mb"`
+	// MaxOrgMB is what all files of an organisation may take. 0 sets no limit.
+	MaxOrgMB int `toml:"max_org_mb"`
 }
 
 // Responses is what is kept of a response.
@@ -158,13 +191,16 @@ type Log struct {
 // Default returns the configuration of a machine that has none.
 func Default() Config {
 	return Config{
-		Server: Server{Listen: "127.0.0.1:7070", AllowedHosts: []string{}, MaxBodyBytes: 64 << 20},
+		Server:  Server{Listen: "127.0.0.1:7070", AllowedHosts: []string{}, MaxBodyBytes: 64 << 20},
+		Storage: Storage{ContainerFiles: ContainerFiles{Backend: BackendDisk, S3: S3{Region: "us-east-1"}}},
 		Features: Features{
 			Shell: Shell{Type: ShellJail, DefaultEnvironment: EnvironmentAuto},
 			ServerTools: ServerTools{MaxIterations: 10,
-				ShellLimits: ShellLimits{CommandTimeoutSecs: 1800, DefaultCommandTimeoutSecs: 300, MaxOutputChars: 8000}},
-			Containers: Containers{DefaultIdleTTLSecs: 20 * 60, MaxIdleTTLSecs: 60 * 24 * 3600},
-			Responses:  Responses{RetentionSecs: 30 * 24 * 3600},
+				ShellLimits: ShellLimits{CommandTimeoutSecs: 1800, DefaultCommandTimeoutSecs: 300, MaxOutputChars: 8000, MaxPids: 2048}},
+			Containers: Containers{DefaultIdleTTLSecs: 20 * 60, MaxIdleTTLSecs: 60 * 24 * 3600, KeepExpiredSecs: 24 * 3600,
+				MaxFileMB: 512, DiskMB: 10 << 10, ReserveDiskMB: 512},
+			Files:     Files{MaxFileMB: 512},
+			Responses: Responses{RetentionSecs: 30 * 24 * 3600},
 		},
 		Providers: map[string]Provider{},
 		Models:    Models{Aliases: map[string]string{}},

@@ -121,6 +121,8 @@ func TestEveryLeafHasAVariable(t *testing.T) {
 		"storage.data": "/somewhere", "server.tls.cert": "/c.pem", "server.tls.key": "/k.pem",
 		EgressKey: "*.a.example, b.example:8443", limitsKey + "allowed_egress_ranges": "10.1.0.0/16", limitsKey + "egress_bundles.NAME": "a.example",
 		limitsKey + "allowed_domain_secrets.NAME.value": "hidden-value", limitsKey + "allowed_domain_secrets.NAME.allowed_hosts": "a.example",
+		"storage.container_files.backend": "database", "storage.container_files.s3.endpoint": "https://s3.example.com",
+		"storage.container_files.s3.sse": "AES256",
 	}
 	leaves := 0
 	for _, key := range schema(reflect.TypeFor[Config](), "") {
@@ -133,7 +135,7 @@ func TestEveryLeafHasAVariable(t *testing.T) {
 			probe := Default()
 			if value == "" {
 				value = "2048"
-				if strings.HasSuffix(key, "allow_public") {
+				if strings.HasSuffix(key, "allow_public") || strings.HasSuffix(key, "path_style") {
 					value = "true"
 				}
 			}

@@ -179,6 +179,12 @@ func parse(v reflect.Value, text string) error {
 			return fault.New(fault.Invalid, "%q is not a whole number", text)
 		}
 		v.SetInt(n)
+	case reflect.Float64:
+		n, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return fault.New(fault.Invalid, "%q is not a number", text)
+		}
+		v.SetFloat(n)
 	case reflect.Slice:
 		list := []string{}
 		for part := range strings.SplitSeq(text, ",") {

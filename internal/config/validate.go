@@ -29,7 +29,7 @@ var headerName = sync.OnceValue(func() *regexp.Regexp {
 
 // validate checks every value; the first that cannot be is the error.
 func (l *Loaded) validate() error {
-	for _, check := range []func() (string, *fault.Error){l.checkServer, l.checkFeatures, l.checkProviders, l.checkRest} {
+	for _, check := range []func() (string, *fault.Error){l.checkServer, l.checkStorage, l.checkFeatures, l.checkProviders, l.checkRest} {
 		if key, err := check(); err != nil {
 			return l.wrong(key, err)
 		}
@@ -118,6 +118,9 @@ func (l *Loaded) checkFeatures() (string, *fault.Error) {
 	}
 	if f.Responses.MaxBytes < 0 {
 		return "features.responses.max_bytes", invalid("%d is out of bounds", f.Responses.MaxBytes).WithTry("a number of bytes, or 0 for no bound")
+	}
+	if key, err := f.checkLimits(); err != nil {
+		return key, err
 	}
 	if limits.MaxMemLimitMB > 0 && limits.DefaultMemLimitMB > limits.MaxMemLimitMB {
 		return "features.server_tools.shell_limits.default_mem_limit_mb",

@@ -18,6 +18,7 @@ type Limits struct {
 	MaxOutput          int           // characters of a stream that a result shows; 8,000. A command may ask for less
 	DefaultMemoryBytes int64         // of a container that asks for none; no limit
 	MaxMemoryBytes     int64         // more is refused; no cap
+	CPUs               float64       // processors' worth of time of a container; no limit
 	Pids               int           // processes and threads of a container; 2,048
 	DefaultIdleTTL     time.Duration // 20 minutes
 	MaxIdleTTL         time.Duration // longer is refused; 60 days

@@ -75,6 +75,7 @@ type Spec struct {
 	Slot        int           // a small number that no other living container of this data folder has
 	MemoryBytes int64         // 0 is no limit
 	Pids        int           // 0 is no limit
+	CPUs        float64       // processors' worth of time; 0 is no limit
 	Lease       time.Duration // how long a box outlives its owner, if the runtime is an Adopter; 0 is not at all
 	Fence       uint64        // the owner's: a box refuses a lower one than it has seen
 }

@@ -122,7 +122,7 @@ func (s *Service) spec(r row) Spec {
 			s.log.Error("a stored memory limit is not readable", "container", r.ID, "memory_limit", r.MemoryLimit)
 		}
 	}
-	return Spec{ID: r.ID, Dir: s.folder(r.ID), Slot: int(r.slot.Int64), MemoryBytes: memory, Pids: s.limits.Pids,
+	return Spec{ID: r.ID, Dir: s.folder(r.ID), Slot: int(r.slot.Int64), MemoryBytes: memory, Pids: s.limits.Pids, CPUs: s.limits.CPUs,
 		Lease: min(r.IdleTTL, maxLease), Fence: s.fence}
 }
 

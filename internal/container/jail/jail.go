@@ -137,7 +137,7 @@ func (r *runtime) Open(ctx context.Context, spec container.Spec) (container.Box,
 		Dir:    boxDir(spec),
 		Policy: sandbox.Policy{Mode: sandbox.WorkspaceWrite, Network: sandbox.NetworkOff},
 		Hosted: &sandbox.Hosted{Workspace: ws.Dir, Tmp: ws.Tmp, Home: ws.Home, UID: ws.UID, ReadOnlyBinds: r.binds},
-		Limits: sandbox.Limits{MemoryBytes: spec.MemoryBytes, Pids: spec.Pids},
+		Limits: sandbox.Limits{MemoryBytes: spec.MemoryBytes, Pids: spec.Pids, CPUs: spec.CPUs},
 		Grace:  spec.Lease,
 		Fence:  spec.Fence,
 	})

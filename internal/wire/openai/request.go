@@ -111,6 +111,7 @@ type Environment struct {
 	ExpiresAfter  *ExpiresAfter   `json:"expires_after,omitempty"`
 	NetworkPolicy *NetworkPolicy  `json:"network_policy,omitempty"`
 	Skills        json.RawMessage `json:"skills,omitempty"`
+	Restore       *bool           `json:"restore,omitempty"` // of a container_reference, an extension: bring it back if it has expired
 }
 
 // ExpiresAfter is an idle life, counted from last_active_at.

@@ -70,7 +70,7 @@ func TestRefusals(t *testing.T) {
 		"files of a reference":    {env(`{"type":"container_reference","container_id":"cntr_1","file_ids":["file_1"]}`), fault.Invalid, "shell_environment_rejected", "tools[0].environment.file_ids", true},
 		"memory limit":            {env(`{"type":"container_auto","memory_limit":"lots"}`), fault.Invalid, "shell_environment_rejected", "tools[0].environment.memory_limit", true},
 		"expiry":                  {env(`{"type":"container_auto","expires_after":{"anchor":"now","minutes":5}}`), fault.Invalid, "shell_environment_rejected", "tools[0].environment.expires_after.anchor", false},
-		"network":                 {env(`{"type":"container_auto","network_policy":{"type":"allowlist","allowed_domains":["a.example"]}}`), fault.Invalid, "shell_environment_rejected", "tools[0].environment.network_policy", true},
+		"network":                 {env(`{"type":"container_auto","network_policy":{"type":"open","allowed_domains":["a.example"]}}`), fault.Invalid, "shell_environment_rejected", "tools[0].environment.network_policy.type", false},
 		"network of a reference":  {env(`{"type":"container_reference","container_id":"cntr_1","network_policy":{"type":"allowlist","allowed_domains":["a.example"]}}`), fault.Invalid, "shell_environment_rejected", "tools[0].environment.network_policy", true},
 		"reference without id":    {env(`{"type":"container_reference"}`), fault.Invalid, "missing_required_parameter", "tools[0].environment.container_id", false},
 		"reference to none":       {env(`{"type":"container_reference","container_id":"cntr_none"}`), fault.NotFound, "container_not_found", "tools[0].environment.container_id", false},

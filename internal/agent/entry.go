@@ -70,6 +70,14 @@ func entryOf(r container.Result) openai.ShellOutput {
 	case r.StdoutLost+r.StderrLost > 0:
 		e.Receipt.Reason = reasonOutputLost
 	}
+	e.Receipt.Blocked = r.Blocked
+	for i, line := range r.Blocked {
+		if i == maxBlocked {
+			e.Stderr = joinLines(e.Stderr, fmt.Sprintf("shell: blocked: %d more", len(r.Blocked)-i))
+			break
+		}
+		e.Stderr = joinLines(e.Stderr, "shell: blocked: "+line)
+	}
 	if lost := lostOutput(e.Receipt); lost != "" {
 		if e.Stderr != "" && !strings.HasSuffix(e.Stderr, "\n") {
 			e.Stderr += "\n"
@@ -78,6 +86,9 @@ func entryOf(r container.Result) openai.ShellOutput {
 	}
 	return e
 }
+
+// maxBlocked bounds the blocked connections that a model is told of one by one.
+const maxBlocked = 5
 
 // lostOutput says how much of a command's output the disk did not take, or nothing when it took all.
 func lostOutput(r *openai.Receipt) string {

@@ -12,18 +12,19 @@ import (
 
 // place is where a request's shell calls run, as far as it is known before the first of them.
 type place struct {
-	id       string               // the container; empty until one is made for the first call
-	used     bool                 // it was there before this request
-	memory   string               // its memory limit as it was asked for
-	spec     container.CreateSpec // of the container to make
-	replaced bool                 // the chain's own container is gone: the model is told
-	param    string               // the request's environment
+	id       string                   // the container; empty until one is made for the first call
+	used     bool                     // it was there before this request
+	memory   string                   // its memory limit as it was asked for
+	network  *container.NetworkPolicy // nil is no network
+	spec     container.CreateSpec     // of the container to make
+	replaced bool                     // the chain's own container is gone: the model is told
+	param    string                   // the request's environment
 }
 
 // reserve makes the container's row now if the request asks for settings that a limit of the operator's may refuse:
 // that is the request's fault and its answer, not a failed call for the model. Otherwise the row waits for a call.
 func (a *Agent) reserve(ctx context.Context, org string, p place) (place, error) {
-	if p.id != "" || p.spec.MemoryLimit == "" && p.spec.IdleTTL == 0 && len(p.spec.FileIDs) == 0 {
+	if p.id != "" || p.spec.MemoryLimit == "" && p.spec.IdleTTL == 0 && p.spec.Network == nil && len(p.spec.FileIDs) == 0 {
 		return p, nil
 	}
 	c, err := a.containers.Create(ctx, org, p.spec)
@@ -83,7 +84,7 @@ func (a *Agent) autoPlace(ctx context.Context, org string, env *openai.Environme
 			return place{}, under(param, err)
 		}
 	}
-	p := place{spec: spec, memory: spec.MemoryLimit, param: param}
+	p := place{spec: spec, memory: spec.MemoryLimit, network: spec.Network, param: param}
 	if chained == "" {
 		return p, nil
 	}
@@ -100,7 +101,10 @@ func (a *Agent) autoPlace(ctx context.Context, org string, env *openai.Environme
 		return place{}, rejected(param+".memory_limit", "The container of this conversation has the memory limit %q, which can't be changed.",
 			c.MemoryLimit).WithTry("leaving memory_limit out, or a new conversation")
 	}
-	return place{id: c.ID, used: true, memory: c.MemoryLimit}, nil
+	if err := a.containers.Admits(ctx, org, c.ID, env.NetworkPolicy); err != nil {
+		return place{}, under(param, err)
+	}
+	return place{id: c.ID, used: true, memory: c.MemoryLimit, network: c.Network}, nil
 }
 
 // sameMemory says whether a limit that is asked for, if any, is the one that a container has.
@@ -118,9 +122,6 @@ func (a *Agent) referencedPlace(ctx context.Context, org string, env *openai.Env
 		return place{}, invalid(param+".container_id", "A container_reference needs a container_id.").
 			WithCode("missing_required_parameter")
 	}
-	if err := container.CheckNetwork(env.NetworkPolicy); err != nil {
-		return place{}, under(param, err)
-	}
 	find := a.containers.Usable
 	if env.Restore != nil && *env.Restore {
 		find = a.containers.Restore
@@ -132,7 +133,10 @@ func (a *Agent) referencedPlace(ctx context.Context, org string, env *openai.Env
 		}
 		return place{}, err
 	}
-	return place{id: c.ID, used: true, memory: c.MemoryLimit}, nil
+	if err := a.containers.Admits(ctx, org, c.ID, env.NetworkPolicy); err != nil {
+		return place{}, under(param, err)
+	}
+	return place{id: c.ID, used: true, memory: c.MemoryLimit, network: c.Network}, nil
 }
 
 // rejected is the refusal of an environment that is well-formed and can't be had.

@@ -199,6 +199,14 @@ func (w *world) Create(_ context.Context, _ string, spec container.CreateSpec) (
 	return container.Container{ID: id.New(id.Container), Status: container.Active, MemoryLimit: spec.MemoryLimit}, nil
 }
 
+// Admits judges as the room does where a container has no network.
+func (w *world) Admits(_ context.Context, _, _ string, p *openai.NetworkPolicy) error {
+	if asked, _, err := container.ReadNetwork(p); err != nil || asked == nil || asked.Type == "disabled" {
+		return err
+	}
+	return fault.New(fault.Invalid, "It can't be changed.").WithParam("network_policy").WithTry("a new container")
+}
+
 func (w *world) Usable(_ context.Context, _, cid string) (container.Container, error) {
 	if err := w.gone[cid]; err != nil {
 		return container.Container{}, err

@@ -60,6 +60,8 @@ func (g *ground) Create(context.Context, string, container.CreateSpec) (containe
 	return container.Container{ID: id.New(id.Container), Status: container.Active}, nil
 }
 
+func (g *ground) Admits(context.Context, string, string, *openai.NetworkPolicy) error { return nil }
+
 func (g *ground) Usable(_ context.Context, _, cid string) (container.Container, error) {
 	return container.Container{ID: cid, Status: container.Active}, nil
 }

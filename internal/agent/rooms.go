@@ -54,6 +54,7 @@ type run interface {
 type containers interface {
 	Create(ctx context.Context, org string, spec container.CreateSpec) (container.Container, error)
 	Usable(ctx context.Context, org, id string) (container.Container, error)
+	Admits(ctx context.Context, org, id string, p *openai.NetworkPolicy) error
 	// Restore is Usable for a container that may have expired: it is brought back.
 	Restore(ctx context.Context, org, id string) (container.Container, error)
 	Put(ctx context.Context, org, id, name string, r io.Reader, source string) (container.File, error)

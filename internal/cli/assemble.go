@@ -30,6 +30,7 @@ import (
 	"github.com/hardshell-dev/hardshell/internal/store"
 	"github.com/hardshell-dev/hardshell/internal/tenant"
 	"github.com/hardshell-dev/hardshell/sandbox"
+	"github.com/hardshell-dev/hardshell/sandbox/egress"
 )
 
 // app is the whole server without a listener.
@@ -82,7 +83,11 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 	}
 	undo.Add(files.Close)
 	limits := c.Features.ServerTools.ShellLimits
-	containers, err := container.New(ctx, container.Options{DB: db, Runtime: runtimeOf(c), Dir: filepath.Join(c.Storage.Data, "containers"),
+	network, err := networkOf(limits, logger)
+	if err != nil {
+		return nil, err
+	}
+	containers, err := container.New(ctx, container.Options{Network: network, DB: db, Runtime: runtimeOf(c), Dir: filepath.Join(c.Storage.Data, "containers"),
 		Logger: logger, Blobs: bytes, Uploads: files, Limits: container.Limits{
 			DefaultTimeout: seconds(limits.DefaultCommandTimeoutSecs), MaxTimeout: seconds(limits.CommandTimeoutSecs), MaxOutput: limits.MaxOutputChars,
 			DefaultMemoryBytes: megabytes(cmp.Or(limits.DefaultMemLimitMB, c.Features.Shell.MemoryMB)), MaxMemoryBytes: megabytes(limits.MaxMemLimitMB),
@@ -121,6 +126,24 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 			return errors.Join(err, db.Close())
 		},
 	}, nil
+}
+
+// networkOf is what hosted commands may reach at most. The account of each connection goes to the log: names, verdict and
+// bytes.
+func networkOf(l config.ShellLimits, logger *slog.Logger) (container.Network, error) {
+	o, key, err := l.Outgoing()
+	if err != nil {
+		return container.Network{}, fmt.Errorf("%s: %w", key, err)
+	}
+	n := container.Network{Egress: egress.Options{Ceiling: o.Ceiling, Bundles: o.Bundles, Pinned: o.Pinned}, Secrets: map[string]container.OperatorSecret{},
+		Observe: func(id string, r egress.Record) {
+			logger.Info("egress", "container", id, "client", r.Client, "host", r.Host, "port", r.Port, "verdict", r.Verdict, "reason", r.Reason,
+				"carried", r.Carried, "requests", r.Requests, "sent", r.Sent, "received", r.Received, "secrets", r.Secrets, "took", r.Duration)
+		}}
+	for name, s := range l.AllowedDomainSecrets {
+		n.Secrets[name] = container.OperatorSecret{Value: egress.NewValue(s.Value.Reveal()), Hosts: s.AllowedHosts}
+	}
+	return n, nil
 }
 
 // runtimeOf chooses who runs hosted commands.

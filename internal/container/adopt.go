@@ -164,7 +164,7 @@ func (s *Service) adopt(ctx context.Context) error {
 func (s *Service) adoptOne(ctx context.Context, r row) error {
 	spec := s.spec(r)
 	adopter, can := s.runtime.(Adopter)
-	if !can || r.Status != Active {
+	if !can || r.Status != Active || spec.refused != nil {
 		if reclaimer, ok := s.runtime.(Reclaimer); ok {
 			return reclaimer.Reclaim(ctx, spec)
 		}

@@ -48,6 +48,7 @@ type CreateSpec struct {
 	MemoryLimit string        // "1g", "512mb", bytes; empty is the default
 	IdleTTL     time.Duration // 0 is the default
 	Network     *NetworkPolicy
+	Secrets     []DomainSecret
 	FileIDs     []string // uploaded files to put into the workspace
 }
 

@@ -136,6 +136,7 @@ func (s *Service) start(ctx context.Context, p *place, ws Workspace, c Command) 
 		return nil, failed(err, "The command could not be started.")
 	}
 	e.restarted = b.restarted()
+	e.blocker, _ = b.box.(Blocker)
 	s.watchOver(ctx, e)
 	return e, nil
 }

@@ -24,12 +24,13 @@ type Result struct {
 	Duration       time.Duration
 	Timeout        time.Duration // what the command was given
 	Isolation      Isolation
-	Restarted      bool   // the container's box was lost before this command, with every process; told once
-	Changed        []File // files of the workspace that were made or changed meanwhile and exist; at most 64
-	ChangedMore    int    // how many more there are
-	ChangedPartial bool   // the watch missed something: there may be others
-	Breach         string // BreachDisk | BreachFull: why the service itself stopped it; Cancelled is set too
-	BreachText     string // the same as a sentence
+	Restarted      bool     // the container's box was lost before this command, with every process; told once
+	Changed        []File   // files of the workspace that were made or changed meanwhile and exist; at most 64
+	ChangedMore    int      // how many more there are
+	ChangedPartial bool     // the watch missed something: there may be others
+	Breach         string   // BreachDisk | BreachFull: why the service itself stopped it; Cancelled is set too
+	BreachText     string   // the same as a sentence
+	Blocked        []string // what the network policy kept from the container's commands meanwhile, with what would allow it
 }
 
 // Execution is a command that was started in a container.
@@ -47,6 +48,7 @@ type Execution struct {
 	chars     int
 	begun     time.Time
 	detach    func() bool
+	blocker   Blocker // nil without a network policy
 	breach    atomic.Pointer[breach]
 
 	done   chan struct{} // closed when result and err are set
@@ -108,6 +110,9 @@ func (e *Execution) finish() {
 		if *view, err = e.job.View(stream, e.chars); err != nil && e.err == nil {
 			e.err = failed(err, "The command's output could not be read.")
 		}
+	}
+	if e.blocker != nil {
+		e.result.Blocked = e.blocker.Blocked(e.begun.UnixNano())
 	}
 	changes := e.span.close()
 	e.result.ChangedPartial = changes.partial

@@ -229,7 +229,10 @@ func (s *Service) open(spec Spec, b, old *boot) {
 		}
 	}
 	begun := s.now()
-	if b.err = s.owned(); b.err != nil {
+	if b.err = s.owned(); b.err == nil {
+		b.err = spec.refused
+	}
+	if b.err != nil {
 		return
 	}
 	b.box, b.err = s.runtime.Open(ctx, spec)

@@ -46,45 +46,11 @@ func ReadRequest(r openai.ContainerRequest) (CreateSpec, error) {
 		return CreateSpec{}, fault.New(fault.Invalid, "skills cannot be used: this version has none.").
 			WithCode("invalid_skill_id").WithParam("skills").WithTry("put the skill's files into the container")
 	}
-	if err := CheckNetwork(r.NetworkPolicy); err != nil {
+	var err error
+	if spec.Network, spec.Secrets, err = ReadNetwork(r.NetworkPolicy); err != nil {
 		return CreateSpec{}, rejected(err)
 	}
-	if r.NetworkPolicy != nil {
-		spec.Network = &NetworkPolicy{Type: r.NetworkPolicy.Type}
-	}
 	return spec, nil
-}
-
-// CheckNetwork refuses a policy that cannot be enforced here: only none and {type: disabled} pass, which both mean no
-// network. Its code is that of a shell tool's environment.
-func CheckNetwork(p *openai.NetworkPolicy) error {
-	if p == nil {
-		return nil
-	}
-	refuse := func(param, format string, args ...any) error {
-		return fault.New(fault.Invalid, format, args...).WithCode("shell_environment_rejected").WithParam(param)
-	}
-	switch {
-	case p.Type == "allowlist":
-		return fault.New(fault.Invalid, "A network allowlist cannot be enforced here.").
-			WithCode("shell_environment_rejected").WithParam("network_policy").
-			WithTry("leave network_policy out, or {\"type\": \"disabled\"}: egress is not available yet in this version")
-	case p.Type != "disabled":
-		return refuse("network_policy.type", "network_policy.type must be \"disabled\" or \"allowlist\", not %q.", p.Type)
-	case len(p.AllowedDomains) > 0:
-		return refuse("network_policy.allowed_domains", "A disabled network has no allowed_domains.")
-	case given(p.DomainSecrets):
-		return refuse("network_policy.domain_secrets", "domain_secrets need a network, and egress is not available yet in this version.")
-	}
-	return nil
-}
-
-// rejected gives a network refusal the code of the containers API.
-func rejected(err error) error {
-	if e, ok := fault.As(err); ok {
-		return e.WithCode("network_policy_rejected")
-	}
-	return err
 }
 
 // given says whether a raw field holds more than nothing, null or an empty list.
@@ -127,11 +93,6 @@ func (l Limits) check(spec CreateSpec) (CreateSpec, error) {
 	case spec.IdleTTL > l.MaxIdleTTL:
 		return spec, fault.New(fault.Invalid, "expires_after is more than the %d minutes that are allowed here.",
 			l.MaxIdleTTL/time.Minute).WithCode("expires_after_exceeds_cap").WithParam("expires_after.minutes")
-	}
-	if p := spec.Network; p != nil {
-		if err := CheckNetwork(&openai.NetworkPolicy{Type: p.Type, AllowedDomains: p.AllowedDomains}); err != nil {
-			return spec, rejected(err)
-		}
 	}
 	return spec, nil
 }

@@ -32,9 +32,10 @@ type row struct {
 	due     sql.NullInt64
 	archive string // the blob that holds its files; empty: none
 	backend string // where that blob is
+	secrets string // of the network policy, sealed
 }
 
-const rowColumns = `id, org, name, status, slot, memory_limit, idle_ttl, network, created, last_active, ended, due, archive, backend`
+const rowColumns = `id, org, name, status, slot, memory_limit, idle_ttl, network, created, last_active, ended, due, archive, backend, secrets`
 
 type scanner interface{ Scan(...any) error }
 
@@ -46,7 +47,7 @@ func scanRow(s scanner) (row, error) {
 		ended                    sql.NullInt64
 	)
 	if err := s.Scan(&r.ID, &r.Org, &r.Name, &r.Status, &r.slot, &r.MemoryLimit, &ttl, &network, &created, &lastActive,
-		&ended, &r.due, &r.archive, &r.backend); err != nil {
+		&ended, &r.due, &r.archive, &r.backend, &r.secrets); err != nil {
 		return row{}, err
 	}
 	r.IdleTTL = time.Duration(ttl) * time.Millisecond
@@ -93,10 +94,10 @@ func (s *Service) insert(ctx context.Context, r row) error {
 		if err := s.limits.admit(tx, r.Org); err != nil {
 			return err
 		}
-		_, err := tx.Exec(`INSERT INTO container (id, org, name, status, slot, memory_limit, idle_ttl, network, created, last_active, due)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+		_, err := tx.Exec(`INSERT INTO container (id, org, name, status, slot, memory_limit, idle_ttl, network, created, last_active, due, secrets)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
 			r.ID, r.Org, r.Name, r.Status, r.slot, r.MemoryLimit, r.IdleTTL.Milliseconds(), network, r.Created.UnixMilli(),
-			r.LastActive.UnixMilli(), r.due)
+			r.LastActive.UnixMilli(), r.due, r.secrets)
 		return err
 	})
 	if err != nil {
@@ -118,7 +119,7 @@ func (s *Service) end(ctx context.Context, id, status string, due sql.NullInt64)
 	}
 	done := false
 	err := s.db.Write(ctx, func(tx *sql.Tx) error {
-		res, err := tx.Exec(`UPDATE container SET status = $1, ended = COALESCE(ended, $2), due = $3
+		res, err := tx.Exec(`UPDATE container SET status = $1, ended = COALESCE(ended, $2), due = $3, secrets = ''
 			WHERE id = $4 AND status IN (`+strings.Join(from, ", ")+`)`, status, s.now().UnixMilli(), due, id)
 		if err != nil {
 			return err

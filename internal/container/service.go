@@ -33,6 +33,7 @@ type Options struct {
 	Blobs   *blob.Stores // where the files of expired containers go; nil leaves them in their folders
 	Uploads Uploads      // the files that requests name by id; nil: there are none
 	Limits  Limits
+	Network Network
 	Clock   func() time.Time // nil is time.Now
 	Logger  *slog.Logger     // nil discards
 }
@@ -43,6 +44,8 @@ type Service struct {
 	runtime Runtime
 	dir     string
 	limits  Limits
+	network Network
+	seal    sealer
 	now     func() time.Time
 	log     *slog.Logger
 	watch   *notifier
@@ -71,7 +74,7 @@ type Service struct {
 // New opens the containers of a data folder. What an earlier gateway left alive there is adopted, and its commands go on;
 // what nobody answers for is ended, and folders that no living row owns are removed.
 func New(ctx context.Context, o Options) (*Service, error) {
-	s := &Service{db: o.DB, runtime: o.Runtime, dir: o.Dir, limits: o.Limits.withDefaults(), now: o.Clock, log: o.Logger,
+	s := &Service{db: o.DB, runtime: o.Runtime, dir: o.Dir, limits: o.Limits.withDefaults(), network: o.Network, now: o.Clock, log: o.Logger,
 		archiving: make(chan struct{}, maxArchiving), blobs: o.Blobs, uploads: o.Uploads, places: map[string]*place{}}
 	if s.now == nil {
 		s.now = time.Now
@@ -92,6 +95,9 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	}
 	s.dir = dir
 	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open containers: %w", err)
+	}
+	if s.seal, err = newSealer(dir); err != nil {
 		return nil, fmt.Errorf("open containers: %w", err)
 	}
 	if err := s.db.Migrate(ctx, "container", migrations()); err != nil {
@@ -122,8 +128,13 @@ func (s *Service) spec(r row) Spec {
 			s.log.Error("a stored memory limit is not readable", "container", r.ID, "memory_limit", r.MemoryLimit)
 		}
 	}
-	return Spec{ID: r.ID, Dir: s.folder(r.ID), Slot: int(r.slot.Int64), MemoryBytes: memory, Pids: s.limits.Pids, CPUs: s.limits.CPUs,
+	spec := Spec{ID: r.ID, Dir: s.folder(r.ID), Slot: int(r.slot.Int64), MemoryBytes: memory, Pids: s.limits.Pids, CPUs: s.limits.CPUs,
 		Lease: min(r.IdleTTL, maxLease), Fence: s.fence}
+	if spec.Egress, err = s.egress(r); err != nil {
+		spec.refused = failed(err, "The container's network policy can't be held.")
+		s.log.Error("a container's network policy can't be held", "container", r.ID, "error", err)
+	}
+	return spec
 }
 
 // Create makes a container: a row. Nothing is started. Where the runtime can make no box, its refusal is the answer:
@@ -139,6 +150,10 @@ func (s *Service) Create(ctx context.Context, org string, spec CreateSpec) (Cont
 	if err := s.runtime.Supported(ctx); err != nil {
 		return Container{}, err
 	}
+	network, err := s.admitNetwork(spec)
+	if err != nil {
+		return Container{}, err
+	}
 	slot, err := s.slots.next()
 	if err != nil {
 		return Container{}, err
@@ -151,6 +166,12 @@ func (s *Service) Create(ctx context.Context, org string, spec CreateSpec) (Cont
 		due:  millis(now.Add(spec.IdleTTL)),
 	}
 	r.DiskLimit = s.limits.DiskBytes
+	if network != nil {
+		if r.secrets, err = s.seal.seal(r.ID, network.Secrets); err != nil {
+			s.slots.free(slot)
+			return Container{}, err
+		}
+	}
 	if err := s.insert(ctx, r); err != nil {
 		s.slots.free(slot)
 		return Container{}, err

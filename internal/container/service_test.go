@@ -92,7 +92,6 @@ func TestReadRequest(t *testing.T) {
 		{"no minutes", openai.ContainerRequest{ExpiresAfter: &openai.ExpiresAfter{Anchor: "last_active_at"}}, "invalid_expires_after"},
 		{"files", openai.ContainerRequest{FileIDs: make([]string, 101)}, "invalid_file_id"},
 		{"skills", openai.ContainerRequest{Skills: []byte(`[{"type":"skill_reference"}]`)}, "invalid_skill_id"},
-		{"allowlist", openai.ContainerRequest{NetworkPolicy: &openai.NetworkPolicy{Type: "allowlist", AllowedDomains: []string{"a.b"}}}, "network_policy_rejected"},
 		{"secrets", openai.ContainerRequest{NetworkPolicy: &openai.NetworkPolicy{Type: "disabled", DomainSecrets: []byte(`[{}]`)}}, "network_policy_rejected"},
 	}
 	for _, tt := range tests {
@@ -106,11 +105,6 @@ func TestReadRequest(t *testing.T) {
 			}
 			wantFault(t, err, fault.Invalid, tt.code)
 		})
-	}
-	err := CheckNetwork(&openai.NetworkPolicy{Type: "allowlist"})
-	wantFault(t, err, fault.Invalid, "shell_environment_rejected")
-	if e, _ := fault.As(err); !strings.Contains(e.Try, "egress is not available yet") {
-		t.Errorf("try line %q", e.Try)
 	}
 	b := newBench(t, Limits{})
 	spec, err := ReadRequest(openai.ContainerRequest{MemoryLimit: size("")})

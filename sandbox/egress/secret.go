@@ -2,6 +2,7 @@ package egress
 
 import (
 	"crypto/rand"
+	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
@@ -43,6 +44,11 @@ func (v Value) reveal() string {
 		return ""
 	}
 	return *v.text
+}
+
+// Equal compares two texts in a time that tells nothing of them.
+func (v Value) Equal(other Value) bool {
+	return subtle.ConstantTimeCompare([]byte(v.reveal()), []byte(other.reveal())) == 1
 }
 
 // String never returns the text.
@@ -143,6 +149,9 @@ const nameBytes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 func secretFault(name, format string, args ...any) *fault.Error {
 	return rejected("the secret %s cannot be used: %s", name, fmt.Sprintf(format, args...)).WithParam("network_policy.domain_secrets")
 }
+
+// NewPlaceholder makes what stands in a box for a secret, for who must know it before there is a proxy.
+func NewPlaceholder() string { return newPlaceholder() }
 
 // newPlaceholder makes 128 random bits into a word that survives shells, addresses, JSON and Base64.
 func newPlaceholder() string {

@@ -2,8 +2,10 @@ package jail
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/hardshell-dev/hardshell/fault"
@@ -16,9 +18,13 @@ import (
 type box struct {
 	*sandbox.Box
 	restarted bool
+	exit      *exit
 }
 
 func (b box) Start(ctx context.Context, c process.Command) (container.Job, error) {
+	if b.exit != nil {
+		c.Env = append(slices.Clip(c.Env), b.exit.variables...)
+	}
 	job, err := b.Box.Start(ctx, c)
 	if err != nil {
 		return nil, err // not a nil *Job in a Job
@@ -83,7 +89,15 @@ func (r *runtime) Adopt(ctx context.Context, spec container.Spec) (container.Kee
 		}
 		return nil, nil // its processes are gone, its files are not
 	}
-	return box{b, false}, nil
+	out, err := newExit(spec, true)
+	if err == nil {
+		err = out.join(ctx, b)
+	}
+	if err != nil {
+		out.close()
+		return nil, errors.Join(err, b.Close()) // a box that went on without its way out would be told as whole
+	}
+	return box{b, false, out}, nil
 }
 
 func jobDir(spec container.Spec, key string, index int) string {

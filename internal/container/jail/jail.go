@@ -133,18 +133,33 @@ func (r *runtime) Open(ctx context.Context, spec container.Spec) (container.Box,
 		return nil, err
 	}
 	restarted := sandbox.Known(boxDir(spec))
+	out, err := newExit(spec, false)
+	if err != nil {
+		return nil, err
+	}
+	files, err := out.files()
+	if err != nil {
+		out.close()
+		return nil, err
+	}
 	b, err := sandbox.Open(ctx, sandbox.Spec{
 		Dir:    boxDir(spec),
-		Policy: sandbox.Policy{Mode: sandbox.WorkspaceWrite, Network: sandbox.NetworkOff},
-		Hosted: &sandbox.Hosted{Workspace: ws.Dir, Tmp: ws.Tmp, Home: ws.Home, UID: ws.UID, ReadOnlyBinds: r.binds},
+		Policy: sandbox.Policy{Mode: sandbox.WorkspaceWrite, Network: out.network()},
+		Hosted: &sandbox.Hosted{Workspace: ws.Dir, Tmp: ws.Tmp, Home: ws.Home, UID: ws.UID, ReadOnlyBinds: r.binds, Files: files},
 		Limits: sandbox.Limits{MemoryBytes: spec.MemoryBytes, Pids: spec.Pids, CPUs: spec.CPUs},
 		Grace:  spec.Lease,
 		Fence:  spec.Fence,
 	})
+	if err == nil {
+		if err = out.join(ctx, b); err != nil {
+			b.Close()
+		}
+	}
 	if err != nil {
+		out.close()
 		return nil, err
 	}
-	return box{b, restarted}, nil
+	return box{b, restarted, out}, nil
 }
 
 // Reclaim ends a box that an earlier process left behind, of whatever version.

@@ -444,6 +444,8 @@ type Receipt struct {
 	StderrReplaced int64  `json:"stderr_replaced,omitempty"`
 	Signal         string `json:"signal,omitempty"`
 	Reason         string `json:"reason,omitempty"` // timed_out | cancelled | memory_limit | disk_limit | disk_full | not_started | interrupted | output_lost
+	// Blocked is what the network policy let the container's commands not reach meanwhile, with what would allow it.
+	Blocked []string `json:"blocked,omitempty"`
 }
 
 // OutputFile is a workspace file that a call wrote.

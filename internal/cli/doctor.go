@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/hardshell-dev/hardshell/fault"
@@ -32,6 +33,7 @@ type checkup struct {
 	Kernel    string         `json:"kernel"`
 	Layers    []layer        `json:"layers"`
 	Shell     shellCheck     `json:"hosted_shells"`
+	Local     shellCheck     `json:"local_shells"`
 	Data      finding        `json:"data"`
 	Config    finding        `json:"config"`
 	Providers []providerNote `json:"providers"`
@@ -46,8 +48,10 @@ type layer struct {
 	Remedy string  `json:"remedy,omitempty"`
 }
 
+// shellCheck says whether a kind of shell can run here, and in how strong a sandbox.
 type shellCheck struct {
 	Available bool   `json:"available"`
+	Rung      string `json:"rung,omitempty"`
 	Program   string `json:"program,omitempty"`
 	Error     string `json:"error,omitempty"`
 	Try       string `json:"try,omitempty"`
@@ -75,6 +79,7 @@ func (c doctorCommand) Run(ctx context.Context, p *program) error {
 			CostMS: float64(l.Cost.Microseconds()) / 1000, Remedy: l.Remedy})
 	}
 	found.Shell = examineShell(sandbox.Supported(ctx))
+	found.Local = examineLocal(sandbox.SupportedRung(ctx))
 	loaded, err := p.load(c.globals)
 	if err != nil {
 		found.Config = finding{Path: c.Config, State: "wrong", Detail: err.Error()}
@@ -109,12 +114,10 @@ func (c doctorCommand) Run(ctx context.Context, p *program) error {
 func examineShell(err error) shellCheck {
 	s := shellCheck{Available: err == nil}
 	if err != nil {
-		s.Error = err.Error()
-		if f, ok := fault.As(err); ok {
-			s.Try = f.Try
-		}
+		s.refused(err)
 		return s
 	}
+	s.Rung = string(sandbox.RungJail) // a hosted box is nothing less
 	for _, path := range []string{"/bin/bash", "/usr/bin/bash", "/bin/sh"} {
 		if info, err := os.Stat(path); err == nil && info.Mode()&0o111 != 0 {
 			s.Program = path
@@ -123,6 +126,22 @@ func examineShell(err error) shellCheck {
 	}
 	s.Available, s.Error, s.Try = false, "there is no shell on this machine", "install bash"
 	return s
+}
+
+// examineLocal says how strong a box of `hardshell run` is. The error of a rung says why it is not a stronger one.
+func examineLocal(rung sandbox.Rung, err error) shellCheck {
+	s := shellCheck{Available: rung != "", Rung: string(rung)}
+	if err != nil {
+		s.refused(err)
+	}
+	return s
+}
+
+func (s *shellCheck) refused(err error) {
+	s.Error = err.Error()
+	if f, ok := fault.As(err); ok {
+		s.Try = f.Try
+	}
 }
 
 // examineData says what is to be said of the data folder, without making it.
@@ -149,7 +168,11 @@ func (c checkup) write(p *program) error {
 	fmt.Fprintf(p.Out, "hardshell %s · %s · kernel %s\n\n", c.Version, c.Platform, c.Kernel)
 	table := tabwriter.NewWriter(p.Out, 0, 0, 2, ' ', 0)
 	for _, l := range c.Layers {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%.1f ms\t%s\n", mark(l.State), l.Name, l.State, l.CostMS, l.Detail)
+		lines := wrapped(l.Detail, detailWidth)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%.1f ms\t%s\n", mark(l.State), l.Name, l.State, l.CostMS, lines[0])
+		for _, line := range lines[1:] {
+			fmt.Fprintf(table, "\t\t\t\t%s\n", line)
+		}
 		if l.Remedy != "" && l.State != "working" {
 			fmt.Fprintf(table, "\t\ttry: %s\n", l.Remedy)
 		}
@@ -158,13 +181,22 @@ func (c checkup) write(p *program) error {
 		return err
 	}
 	fmt.Fprintln(p.Out)
-	if c.Shell.Available {
-		fmt.Fprintf(p.Out, "shell    hosted shells can run here, with %s\n", c.Shell.Program)
-	} else {
-		fmt.Fprintf(p.Out, "shell    hosted shells cannot run here: %s\n", c.Shell.Error)
-		if c.Shell.Try != "" {
-			fmt.Fprintf(p.Out, "         try: %s\n", c.Shell.Try)
-		}
+	switch {
+	case c.Shell.Available:
+		fmt.Fprintf(p.Out, "hosted   hosted shells can run here, in a %s, with %s\n", c.Shell.Rung, c.Shell.Program)
+	default:
+		fmt.Fprintf(p.Out, "hosted   hosted shells cannot run here: %s\n", c.Shell.Error)
+		c.Shell.remedy(p)
+	}
+	switch {
+	case c.Local.Available && c.Local.Error == "":
+		fmt.Fprintf(p.Out, "local    commands of `hardshell run` get the rung %s\n", c.Local.Rung)
+	case c.Local.Available:
+		fmt.Fprintf(p.Out, "local    commands of `hardshell run` get the rung %s only: %s\n", c.Local.Rung, c.Local.Error)
+		c.Local.remedy(p)
+	default:
+		fmt.Fprintf(p.Out, "local    `hardshell run` cannot confine a command here: %s\n", c.Local.Error)
+		c.Local.remedy(p)
 	}
 	tell := func(name string, f finding) {
 		text := p.tilde(f.Path)
@@ -183,6 +215,32 @@ func (c checkup) write(p *program) error {
 		fmt.Fprintf(p.Out, "%-8s %s, %s\n", name, provider.Name, provider.Origin)
 	}
 	return nil
+}
+
+func (s shellCheck) remedy(p *program) {
+	if s.Try != "" {
+		fmt.Fprintf(p.Out, "         try: %s\n", s.Try)
+	}
+}
+
+// detailWidth is how wide a layer's detail may be.
+const detailWidth = 90
+
+// wrapped breaks a text into lines between words. There is always one.
+func wrapped(text string, width int) []string {
+	lines := []string{""}
+	for word := range strings.FieldsSeq(text) {
+		last := &lines[len(lines)-1]
+		switch {
+		case *last == "":
+			*last = word
+		case len(*last)+1+len(word) <= width:
+			*last += " " + word
+		default:
+			lines = append(lines, word)
+		}
+	}
+	return lines
 }
 
 // mark is a state at a glance.

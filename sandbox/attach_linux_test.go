@@ -39,6 +39,8 @@ func TestMain(m *testing.M) {
 			os.Exit(sayWho())
 		case mapArg:
 			os.Exit(writeByMemory(os.Args[2]))
+		case nestArg:
+			os.Exit(nest(os.Args[2]))
 		case sleepArg:
 			unix.Pause()
 		}

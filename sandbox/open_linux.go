@@ -211,8 +211,9 @@ func inhabited(dir string) error {
 }
 
 // bindControl makes the socket on which later owners find the resident. A living resident's is left alone.
-// A box that ends with its owner has no later one: its socket has no name. A box of the same user's that sees the folder
-// could connect to it otherwise, since no mount forbids that, and would have this box's rights.
+// A box that ends with its owner has no later one, and so no such socket, but something on which nobody ever comes. A
+// box of the same user's that sees the folder could connect to it otherwise, since no mount forbids that, and would have
+// this box's rights.
 func bindControl(dir string, lasting bool) (int, error) {
 	at := filepath.Join(dir, controlName)
 	if fd, err := dialControl(dir); err == nil {
@@ -222,6 +223,13 @@ func bindControl(dir string, lasting bool) (int, error) {
 	if err := os.Remove(at); err != nil && !os.IsNotExist(err) {
 		return -1, fault.Wrap(fault.Internal, err, "the old control socket cannot be removed")
 	}
+	if !lasting {
+		fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+		if err != nil {
+			return -1, fault.Wrap(fault.Unavailable, err, "no descriptor for a sandbox")
+		}
+		return fd, nil
+	}
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return -1, fault.Wrap(fault.Unavailable, err, "no socket for a sandbox")
@@ -229,9 +237,6 @@ func bindControl(dir string, lasting bool) (int, error) {
 	err = atFolder(dir, func(short string) error { return unix.Bind(fd, &unix.SockaddrUnix{Name: short + "/" + controlName}) })
 	if err == nil {
 		err = unix.Listen(fd, 8)
-	}
-	if err == nil && !lasting {
-		err = os.Remove(at)
 	}
 	if err != nil {
 		unix.Close(fd)

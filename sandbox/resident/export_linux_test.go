@@ -1,6 +1,10 @@
 package resident
 
-import "golang.org/x/sys/unix"
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
 
 // A Try is what a test does to one row of the filter's table, from inside.
 type Try struct {
@@ -15,9 +19,27 @@ type Try struct {
 }
 
 // Tries are all rows, each with arguments that must be refused, and with arguments that miss one condition each.
-func Tries() []Try {
+func Tries() []Try { return tries(denied) }
+
+// RestrictedTries are the same for what is denied besides where there is no jail. Own numbers must not be signalled.
+func RestrictedTries() []Try { return tries(allRestricted()) }
+
+// allRestricted are the rules of the tightest policy on the oldest kernel, in a box in a box.
+func allRestricted() []rule {
+	return append(restrictedRules(&Plan{Frozen: true, Offline: true}, []uint32{uint32(os.Getpid()), uint32(unix.Gettid())}, 1), nested...)
+}
+
+// EnterRestricted puts them on the calling thread.
+func EnterRestricted() error {
+	if err := dropHere(); err != nil {
+		return err
+	}
+	return restrict(assemble(allRestricted(), &Secret{1, 2}))
+}
+
+func tries(rules []rule) []Try {
 	var out []Try
-	for i, r := range denied {
+	for i, r := range rules {
 		t := Try{Row: i, Why: r.why, Call: uintptr(r.call), Want: r.with, Buffer: -1, Forks: r.call == unix.SYS_CLONE}
 		if t.Want == 0 {
 			t.Want = unix.EPERM

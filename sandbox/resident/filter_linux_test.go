@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -21,21 +23,42 @@ import (
 // probeArg makes this test binary, started again inside a box, try the filter instead of testing.
 const probeArg = "try-the-filter"
 
+// restrictedArg makes it put the filter for commands without a jail on itself, and try that.
+const restrictedArg = "try-the-restricted-filter"
+
+func TestEveryRestrictedRowIsRefusedFromInside(t *testing.T) {
+	out, err := exec.Command("/proc/self/exe", restrictedArg).CombinedOutput()
+	if err != nil || !strings.HasSuffix(string(out), " tries\n") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == probeArg {
-		os.Exit(tryFilter())
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case probeArg:
+			os.Exit(tryFilter(resident.Tries()))
+		case restrictedArg:
+			runtime.LockOSThread()
+			tries := resident.RestrictedTries()
+			if err := resident.EnterRestricted(); err != nil {
+				fmt.Println(err)
+				os.Exit(98)
+			}
+			os.Exit(tryFilter(tries))
+		}
 	}
 	os.Exit(m.Run())
 }
 
 // tryFilter makes every system call of the table itself, so that a missing tool cannot look like a refusal.
-func tryFilter() int {
+func tryFilter(tries []resident.Try) int {
 	wrong := 0
 	var buffer [64]byte
 	for i := range buffer {
 		buffer[i] = 0xff // as a limit: none at all
 	}
-	for _, t := range resident.Tries() {
+	for _, t := range tries {
 		if t.Buffer >= 0 {
 			t.Args[t.Buffer] = uintptr(unsafe.Pointer(&buffer[0]))
 		}
@@ -45,7 +68,7 @@ func tryFilter() int {
 			fmt.Printf("row %d, call %d, args %x (%s): answer %q, refusal would be %q, allowed %v\n", t.Row, t.Call, t.Args, t.Why, e, t.Want, t.Allow)
 		}
 	}
-	fmt.Printf("%d tries\n", len(resident.Tries()))
+	fmt.Printf("%d tries\n", len(tries))
 	return wrong
 }
 

@@ -49,9 +49,6 @@ var unjailed = append([]rule{
 	{call: unix.SYS_MQ_OPEN, why: "the user's message queues"},
 	{call: unix.SYS_MQ_UNLINK, why: "the user's message queues"},
 
-	{call: unix.SYS_PRLIMIT64, why: "takes the tag of a box in a box off", when: []condition{given(2), is(1, unix.RLIMIT_LOCKS), {kind: notSecret}}},
-	{call: unix.SYS_SETRLIMIT, why: "takes the tag of a box in a box off", when: []condition{is(0, unix.RLIMIT_LOCKS)}},
-
 	{call: unix.SYS_KILL, why: "ends every process of the user", when: []condition{is(0, everybody)}},
 	{call: unix.SYS_PIDFD_SEND_SIGNAL, why: "names its target by a descriptor, which may be ours", with: unix.ENOSYS},
 	{call: unix.SYS_FCNTL, why: "makes the kernel signal whom it names", when: []condition{is(1, unix.F_SETOWN, unix.F_SETOWN_EX)}},
@@ -65,6 +62,12 @@ const (
 	fioSetOwn  = 0x8901
 	siocSetOwn = 0x8902
 )
+
+// nested are denied where this box is in another of ours, and so has another tag.
+var nested = []rule{
+	{call: unix.SYS_PRLIMIT64, why: "takes the tag off", when: []condition{given(2), is(1, unix.RLIMIT_LOCKS), {kind: notSecret}}},
+	{call: unix.SYS_SETRLIMIT, why: "takes the tag off", when: []condition{is(0, unix.RLIMIT_LOCKS)}},
+}
 
 // frozen are denied where nothing at all may be written: modes and times are not Landlock's either.
 var frozen = append([]rule{
@@ -105,6 +108,9 @@ func restrictedRules(p *Plan, own []uint32, abi int) []rule {
 	}
 	if p.Offline {
 		rules = append(rules, offline...)
+	}
+	if tagLimit == unix.RLIMIT_LOCKS {
+		rules = append(rules, nested...)
 	}
 	if abi < 3 {
 		rules = append(rules, oldLandlock...)

@@ -258,3 +258,34 @@ func TestEndLeavesABoxThatEndsWithItsOwner(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
+
+// TestAnEndThatTheDiskDidNotTake is kept by the resident until its next owner asks.
+func TestAnEndThatTheDiskDidNotTake(t *testing.T) {
+	p, disk := newSmallPlace(t)
+	p.spec.Grace, p.spec.Fence = 5*time.Minute, 1
+	old := p.open(t)
+	c := bash("touch up; until [ -e go ]; do sleep 0.01; done; touch over; exit 6")
+	c.Dir = "/mnt/data"
+	start(t, old, c)
+	eventually(t, "the command", func() bool { _, err := os.Stat(p.data("up")); return err == nil })
+	free := fillDisk(t, disk)
+	must(t, old.Detach())
+	must(t, os.WriteFile(p.data("go"), nil, 0o644))
+	eventually(t, "its end", func() bool { _, err := os.Stat(p.data("over")); return err == nil })
+	for fence := uint64(2); fence < 4; fence++ { // every owner hears it
+		box, err := sandbox.Attach(t.Context(), p.spec.Dir, fence)
+		must(t, err)
+		job, what, err := box.Find(t.Context(), c)
+		if err != nil || what != sandbox.Running && what != sandbox.Ended {
+			t.Fatalf("%v, %v", what, err)
+		}
+		if got, err := job.Wait(t.Context()); err != nil || got.Code != 6 {
+			t.Errorf("got %+v, %v", got, err)
+		}
+		must(t, box.Detach())
+	}
+	free()
+	box, err := sandbox.Attach(t.Context(), p.spec.Dir, 9)
+	must(t, err)
+	must(t, box.Close())
+}

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/sandbox/process"
 )
 
@@ -117,7 +118,7 @@ func (b *buffer) add(ctx context.Context, chunk process.Chunk) bool {
 		n := s.take(data)
 		s.next += int64(n)
 		data = data[n:]
-		full := len(s.text) >= maxDelta/2
+		full, room := len(s.text) >= maxDelta/2, len(s.text) < maxDelta
 		if full && b.full != nil {
 			close(b.full)
 			b.full = nil
@@ -128,6 +129,9 @@ func (b *buffer) add(ctx context.Context, chunk process.Chunk) bool {
 			return true
 		}
 		chunk.Offset = s.next
+		if room && ctx.Err() == nil { // what the reader has takes none
+			continue
+		}
 		select {
 		case <-b.room:
 		case <-ctx.Done():
@@ -168,8 +172,12 @@ func (s *liveStream) put(text string) {
 func (b *buffer) end(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	over := err == nil || fault.KindOf(err) == fault.Unavailable // else somebody may go on where we stop
 	for i := range b.streams {
 		s := &b.streams[i]
+		if !over {
+			continue
+		}
 		if !s.cut {
 			s.put(s.decoder.Flush())
 		} else if s.left > 0 {

@@ -42,9 +42,7 @@ func until(t testing.TB, what string, ok func() bool) {
 
 // ran says whether the ground has started a script.
 func (g *ground) ran(script string) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.starts[script] > 0
+	return g.started(script) > 0
 }
 
 // killed says whether any job was cancelled.
@@ -91,8 +89,8 @@ func TestCancelEndsTheCommandAndTheLog(t *testing.T) {
 			}
 			log, resp := h.await(r.id)
 			checkLog(t, log)
-			if log[len(log)-1].Type != openai.EventIncomplete || resp.Status != openai.Cancelled || g.starts["slow"] != 1 {
-				t.Errorf("%s, %s, started %d times", log[len(log)-1].Type, resp.Status, g.starts["slow"])
+			if log[len(log)-1].Type != openai.EventIncomplete || resp.Status != openai.Cancelled || g.started("slow") != 1 {
+				t.Errorf("%s, %s, started %d times", log[len(log)-1].Type, resp.Status, g.started("slow"))
 			}
 			if err := room.Delete(within(t), principal.Org, r.id); err != nil {
 				t.Error(err)
@@ -137,8 +135,8 @@ func TestAServerThatStopsHandsOver(t *testing.T) {
 	close(release)
 	log, resp := h.await(r.id)
 	checkLog(t, log)
-	if resp.Status != openai.Completed || g.starts["slow"] != 1 {
-		t.Errorf("%s, started %d times", resp.Status, g.starts["slow"])
+	if resp.Status != openai.Completed || g.started("slow") != 1 {
+		t.Errorf("%s, started %d times", resp.Status, g.started("slow"))
 	}
 }
 
@@ -190,8 +188,8 @@ func TestALostBoxIsTold(t *testing.T) {
 	if text := string(last[len(last)-1].Raw); !strings.Contains(text, "Interrupted") {
 		t.Errorf("the model was told %s", text)
 	}
-	if resp.Status != openai.Completed || g.starts["slow"] != 1 {
-		t.Errorf("%s, started %d times", resp.Status, g.starts["slow"])
+	if resp.Status != openai.Completed || g.started("slow") != 1 {
+		t.Errorf("%s, started %d times", resp.Status, g.started("slow"))
 	}
 }
 
@@ -329,8 +327,8 @@ func TestAWaitingResponseIsHandedOverToo(t *testing.T) {
 			t.Errorf("%s: %s", id, resp.Status)
 		}
 	}
-	if g.starts["slow"] != 3 {
-		t.Errorf("%d commands for three responses", g.starts["slow"])
+	if g.started("slow") != 3 {
+		t.Errorf("%d commands for three responses", g.started("slow"))
 	}
 }
 

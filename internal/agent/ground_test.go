@@ -258,3 +258,10 @@ func (g *ground) Stream(ctx context.Context, r llm.Request) iter.Seq2[openai.Eve
 		g.rounds[outputs](t)
 	}
 }
+
+// started says how often a script was started.
+func (g *ground) started(script string) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.starts[script]
+}

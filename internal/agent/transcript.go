@@ -12,6 +12,7 @@ import (
 
 	"github.com/hardshell-dev/hardshell/internal/container"
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
+	"github.com/hardshell-dev/hardshell/sandbox/process"
 )
 
 // forModel is a conversation as a provider gets it: messages, reasoning, function calls and their outputs only. The
@@ -245,14 +246,23 @@ func omittedOfStderr(e openai.ShellOutput) int64 {
 
 // omission is the line that a view has where it leaves characters out.
 var omission = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\n\[… ([0-9,]+) characters? left out …\]\n`)
+	return regexp.MustCompile(`\n\[… ([0-9,]+) characters? left out(?: …\]|` + regexp.QuoteMeta(process.NotableMark) + `)\n`)
 })
 
 // omitted reads how many characters a view leaves out. The line counts only where a view puts it, between two halves,
 // so that a program that prints such a line does not pass for one.
 func omitted(view string) int64 {
 	for _, m := range omission().FindAllStringSubmatchIndex(view, -1) {
-		head, tail := utf8.RuneCountInString(view[:m[0]]), utf8.RuneCountInString(view[m[1]:])
+		rest := view[m[1]:]
+		if strings.HasSuffix(view[:m[1]], process.NotableMark+"\n") {
+			end := "\n" + process.NotableEnd + "\n"
+			i := strings.LastIndex(rest, end)
+			if i < 0 {
+				continue
+			}
+			rest = rest[i+len(end):]
+		}
+		head, tail := utf8.RuneCountInString(view[:m[0]]), utf8.RuneCountInString(rest)
 		if tail-head != 0 && tail-head != 1 {
 			continue
 		}

@@ -25,7 +25,7 @@ type View struct {
 	Replaced     int64  // bytes of the stream that are not UTF-8
 }
 
-// View shows what the call wrote to a stream, in at most maxChars characters and one line that says what was left out
+// View shows what the call wrote to a stream, in at most maxChars characters and the lines that say what was left out
 // (0 or less: [DefaultViewChars]). While the call runs it shows what there is, without a character's unfinished half.
 // It reads the spool once, in constant memory.
 func (j *Job) View(stream, maxChars int) (View, error) {
@@ -58,8 +58,9 @@ func (j *Job) View(stream, maxChars int) (View, error) {
 	return w.view(), nil
 }
 
-// ReadView makes a view of all that r gives. Its text without the line in the middle is the head and the tail of
-// strings.ToValidUTF8(all, "\uFFFD").
+// ReadView makes a view of all that r gives. Its text is the head and the tail of strings.ToValidUTF8(all, "\uFFFD"), with
+// the line in the middle that says what was left out, and, where the budget is not tiny, with lines of the middle that look
+// like errors.
 func ReadView(r io.Reader, maxChars int) (View, error) {
 	w := newViewer(maxChars)
 	buf := viewBuffers.Get().(*[viewBlock]byte)
@@ -93,13 +94,19 @@ type viewer struct {
 	firstN  int
 	tail    []byte // of what came after first
 	text    []byte // scratch
+	size    int64  // bytes of text so far
+	notable *notable
 }
 
 func newViewer(maxChars int) *viewer {
 	if maxChars <= 0 {
 		maxChars = DefaultViewChars
 	}
-	return &viewer{max: min(maxChars, maxViewChars)}
+	w := &viewer{max: min(maxChars, maxViewChars)}
+	if w.max >= leastForNotable {
+		w.notable = new(notable)
+	}
+	return w
 }
 
 // write takes the next bytes of the stream.
@@ -134,6 +141,10 @@ func (w *viewer) flush() {
 
 func (w *viewer) add(text []byte) {
 	w.chars += int64(utf8.RuneCount(text))
+	w.size += int64(len(text))
+	if w.notable != nil {
+		w.notable.add(text)
+	}
 	if room := w.max - w.firstN; room > 0 {
 		cut := runeOffset(text, room)
 		w.first = append(w.first, text[:cut]...)
@@ -157,6 +168,9 @@ func (w *viewer) view() View {
 		v.Text = string(w.first)
 		return v
 	}
+	if v, ok := w.withNotable(v); ok {
+		return v
+	}
 	half := runeOffset(w.first, w.max/2)
 	tail := append(w.first[half:len(w.first):len(w.first)], w.tail...)
 	v.OmittedChars = max(w.chars-int64(w.max), 0)
@@ -164,6 +178,33 @@ func (w *viewer) view() View {
 		string(lastRunes(tail, w.max-w.max/2))
 	return v
 }
+
+// withNotable is the view when lines in its middle look like errors: head and tail give up an eighth of the budget each
+// for them.
+func (w *viewer) withNotable(v View) (View, bool) {
+	if w.notable == nil {
+		return v, false
+	}
+	w.notable.end()
+	each := w.max / 8
+	half := runeOffset(w.first, w.max/2-each)
+	tail := lastRunes(append(w.first[half:len(w.first):len(w.first)], w.tail...), w.max-w.max/2-each)
+	lines, chars := w.notable.between(int64(half), w.size-int64(len(tail)), 2*each)
+	if len(lines) == 0 {
+		return v, false
+	}
+	v.OmittedChars = max(w.chars-int64(w.max-2*each)-int64(chars-len(lines)), 0)
+	v.Text = string(w.first[:half]) + "\n" + strings.TrimSuffix(Omission(v.OmittedChars, v.LostBytes), " …]") + NotableMark + "\n" +
+		strings.Join(lines, "\n") + "\n" + NotableEnd + "\n" + string(tail)
+	return v, true
+}
+
+// Where lines of what is left out are shown, the omission's line ends with NotableMark, the lines follow, and NotableEnd
+// stands behind them.
+const (
+	NotableMark = ", but for these lines: …]"
+	NotableEnd  = "[…]"
+)
 
 // Omission is the line that stands for what a view leaves out: characters that can still be read elsewhere, and bytes
 // that cannot.

@@ -1,14 +1,14 @@
-// Command start measures what it costs to begin: a hosted box made and its first command run, and a cold
-// `hardshell run`, against a bare fork and exec and, where it is installed, bubblewrap with every namespace.
+// Command start measures what it costs to begin: a hosted box made and its first command run, by the engine and through
+// the API, and a cold `hardshell run`, against a bare fork and exec, and bubblewrap with every namespace and runc where
+// they are installed. It also measures what an idle box holds.
 //
-//	go run ./bench/start [-n 100] [-binary PATH] [-json]
+//	go run ./bench/start [-n 200] [-binary PATH] [-json]
 //
 // The binary is built if none is given. It is not a test: it asserts no time. A command that did not do its work ends
 // it with an error; what cannot be measured here is named.
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -16,20 +16,20 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/hardshell-dev/hardshell/sandbox"
-	"github.com/hardshell-dev/hardshell/sandbox/process"
 )
 
-// variant is one way to begin.
+// variant is one way to begin. after is what must be tidied up, and is not timed.
 type variant struct {
 	Name  string  `json:"name"`
 	P50   float64 `json:"p50_ms"`
 	P99   float64 `json:"p99_ms"`
 	Ratio float64 `json:"ratio"` // to the bare command
 	do    func() error
+	after func() error
+	every int // of the rounds, one in so many
 	times []float64
 }
 
@@ -37,11 +37,25 @@ type report struct {
 	Bench    string     `json:"bench"`
 	Samples  int        `json:"samples"`
 	Variants []*variant `json:"variants"`
-	Skipped  []string   `json:"skipped,omitempty"`
+	// RunToBubblewrap is the median of `hardshell run` to that of bubblewrap.
+	RunToBubblewrap float64  `json:"run_to_bubblewrap,omitempty"`
+	Idle            *idle    `json:"idle,omitempty"`
+	Skipped         []string `json:"skipped,omitempty"`
+	byName          map[string]*variant
 }
 
+// The names of the variants that are asked for later.
+const (
+	nameBare       = "bare bash -c true"
+	nameBox        = "box made, and its first command"
+	nameRun        = "hardshell run"
+	nameBubblewrap = "bubblewrap, every namespace"
+)
+
+var command = []string{"/bin/bash", "-c", "true"}
+
 func main() {
-	samples := flag.Int("n", 100, "samples of each variant")
+	samples := flag.Int("n", 200, "samples of each variant")
 	binary := flag.String("binary", "", "a built hardshell")
 	asJSON := flag.Bool("json", false, "print an object")
 	flag.Parse()
@@ -54,53 +68,73 @@ func main() {
 		json.NewEncoder(os.Stdout).Encode(r)
 		return
 	}
-	fmt.Printf("%-44s %9s %9s %7s\n", "cold", "p50 ms", "p99 ms", "ratio")
+	r.print()
+}
+
+func (r *report) print() {
+	fmt.Printf("%-52s %9s %9s %7s\n", "cold", "p50 ms", "p99 ms", "ratio")
 	for _, v := range r.Variants {
-		fmt.Printf("%-44s %9.2f %9.2f %7.2f\n", v.Name, v.P50, v.P99, v.Ratio)
+		fmt.Printf("%-52s %9.2f %9.2f %7.2f\n", v.Name, v.P50, v.P99, v.Ratio)
 	}
-	fmt.Printf("%d samples, interleaved; hold: box and first command p50 ≤ 5 ms, hardshell run ≤ 1.8× bubblewrap\n", r.Samples)
+	fmt.Printf("%d samples, interleaved; hold: box and first command p50 ≤ 5 ms, p99 ≤ 20 ms, through the API p50 ≤ 8 ms\n", r.Samples)
+	if r.RunToBubblewrap > 0 {
+		fmt.Printf("hardshell run is %.2f× bubblewrap; hold ≤ 1.8×\n", r.RunToBubblewrap)
+	}
+	if i := r.Idle; i != nil {
+		fmt.Printf("an idle box, of %d: fresh %.2f MiB (PSS %.2f, slab %.2f), after %d commands %.2f MiB (PSS %.2f, slab %.2f); hold ≤ 1.8 and ≤ 3 MiB\n",
+			i.Boxes, i.Fresh.Sum, i.Fresh.PSS, i.Fresh.Slab, i.Commands, i.Used.Sum, i.Used.PSS, i.Used.Slab)
+	}
 	for _, s := range r.Skipped {
 		fmt.Println("not measured:", s)
 	}
 }
 
 func run(samples int, binary string) (*report, error) {
-	ctx := context.Background()
 	base, err := os.MkdirTemp("", "bench-start-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(base)
-	stop, err := sandbox.StartSpawner(ctx)
+	r := &report{Bench: "start", Samples: samples, byName: map[string]*variant{}}
+	stop, err := sandbox.StartSpawner(background)
 	if err != nil {
 		return nil, err
 	}
 	defer stop()
-	r := &report{Bench: "start", Samples: samples}
-	command := []string{"/bin/bash", "-c", "true"}
-	r.add("bare bash -c true", func() error { return runBare(command) })
+	r.add(&variant{Name: nameBare, do: func() error { return runBare(command) }})
 	first := &boxes{base: base}
-	r.add("box made, and its first command", func() error { return first.begin(ctx, command) })
 	defer first.end()
+	r.add(&variant{Name: nameBox, do: first.begin, after: first.end})
 	if binary, err = build(base, binary); err != nil {
-		r.Skipped = append(r.Skipped, "hardshell run: "+err.Error())
+		r.skip("hardshell run and the API", err)
 	} else {
-		r.add("hardshell run", func() error {
+		r.add(&variant{Name: nameRun, do: func() error {
 			return runBare(append([]string{binary, "run", "--sandbox", "read-only", "--"}, command...))
-		})
+		}})
+		if api, err := serve(base, binary); err != nil {
+			r.skip("the API", err)
+		} else {
+			defer api.stop()
+			r.add(&variant{Name: "a response with a new container's first command", do: api.respond, after: api.remove})
+		}
 	}
-	if bwrap, err := exec.LookPath("bwrap"); err != nil {
-		r.Skipped = append(r.Skipped, "bubblewrap: not installed")
-	} else {
-		r.add("bubblewrap, every namespace", func() error {
-			return runBare(append([]string{bwrap, "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"}, command...))
-		})
+	r.addPeers(base)
+	if err := r.measure(); err != nil {
+		return nil, err
 	}
-	return r, r.measure()
+	if r.Idle, err = measureIdle(base); err != nil {
+		r.skip("an idle box", err)
+	}
+	return r, nil
 }
 
-func (r *report) add(name string, do func() error) {
-	r.Variants = append(r.Variants, &variant{Name: name, do: do})
+func (r *report) add(v *variant) {
+	r.Variants = append(r.Variants, v)
+	r.byName[v.Name] = v
+}
+
+func (r *report) skip(what string, err error) {
+	r.Skipped = append(r.Skipped, what+": "+err.Error())
 }
 
 func (r *report) measure() error {
@@ -108,19 +142,34 @@ func (r *report) measure() error {
 	for i := range r.Samples + warm {
 		for k := range r.Variants {
 			v := r.Variants[(i+k)%len(r.Variants)]
+			if v.every > 1 && i%v.every != 0 {
+				continue
+			}
 			began := time.Now()
-			if err := v.do(); err != nil {
+			err := v.do()
+			took := time.Since(began)
+			if err == nil && v.after != nil {
+				err = v.after()
+			}
+			if err != nil {
 				return fmt.Errorf("%s: %w", v.Name, err)
 			}
 			if i >= warm {
-				v.times = append(v.times, time.Since(began).Seconds()*1e3)
+				v.times = append(v.times, took.Seconds()*1e3)
 			}
 		}
 	}
 	for _, v := range r.Variants {
+		if len(v.times) == 0 {
+			continue
+		}
 		slices.Sort(v.times)
 		v.P50, v.P99 = v.times[len(v.times)/2], v.times[len(v.times)*99/100]
 		v.Ratio = v.P50 / r.Variants[0].P50
+	}
+	ours, theirs := r.byName[nameRun], r.byName[nameBubblewrap]
+	if ours != nil && theirs != nil && theirs.P50 > 0 {
+		r.RunToBubblewrap = ours.P50 / theirs.P50
 	}
 	return nil
 }
@@ -143,51 +192,4 @@ func build(base, binary string) (string, error) {
 		return "", fmt.Errorf("%w: %s", err, out)
 	}
 	return binary, nil
-}
-
-// boxes are what was begun; their end is not timed.
-type boxes struct {
-	base string
-	n    int
-	open []*sandbox.Box
-}
-
-func (b *boxes) begin(ctx context.Context, argv []string) error {
-	b.n++
-	dir := filepath.Join(b.base, strconv.Itoa(b.n))
-	h := &sandbox.Hosted{Workspace: filepath.Join(dir, "data"), Tmp: filepath.Join(dir, "tmp"), Home: filepath.Join(dir, "home")}
-	if os.Geteuid() == 0 {
-		h.UID = 1_999_000_000 + b.n
-	}
-	for _, d := range []string{h.Workspace, h.Tmp, h.Home} {
-		if err := os.MkdirAll(d, 0o700); err != nil {
-			return err
-		}
-		if h.UID > 0 {
-			if err := os.Chown(d, h.UID, h.UID); err != nil {
-				return err
-			}
-		}
-	}
-	box, err := sandbox.Open(ctx, sandbox.Spec{Dir: filepath.Join(dir, "box"), Hosted: h,
-		Policy: sandbox.Policy{Mode: sandbox.WorkspaceWrite}, Limits: sandbox.Limits{MemoryBytes: 256 << 20, Pids: 128}})
-	if err != nil {
-		return err
-	}
-	b.open = append(b.open, box)
-	job, err := box.Start(ctx, process.Command{Key: "first", Argv: argv, Env: []string{"PATH=/usr/bin:/bin"}})
-	if err != nil {
-		return err
-	}
-	exit, err := job.Wait(ctx)
-	if err == nil && exit.Code != 0 {
-		err = fmt.Errorf("exit %+v", exit)
-	}
-	return err
-}
-
-func (b *boxes) end() {
-	for _, box := range b.open {
-		box.Close()
-	}
 }

@@ -73,10 +73,10 @@ func entryOf(r container.Result) openai.ShellOutput {
 	e.Receipt.Blocked = r.Blocked
 	for i, line := range r.Blocked {
 		if i == maxBlocked {
-			e.Stderr = joinLines(e.Stderr, fmt.Sprintf("shell: blocked: %d more", len(r.Blocked)-i))
+			e.Stderr = joinLines(e.Stderr, fmt.Sprintf("shell: blocked by policy: %d more", len(r.Blocked)-i))
 			break
 		}
-		e.Stderr = joinLines(e.Stderr, "shell: blocked: "+line)
+		e.Stderr = joinLines(e.Stderr, "shell: blocked by policy: "+line)
 	}
 	if lost := lostOutput(e.Receipt); lost != "" {
 		if e.Stderr != "" && !strings.HasSuffix(e.Stderr, "\n") {

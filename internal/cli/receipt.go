@@ -63,7 +63,7 @@ func (r receipt) write(p *program, asJSON bool) {
 		fmt.Fprintf(p.Err, "hardshell: %s\n", r.Denial)
 	}
 	for _, line := range r.Blocked {
-		fmt.Fprintf(p.Err, "hardshell: blocked: %s\n", line)
+		fmt.Fprintf(p.Err, "hardshell: blocked by policy: %s\n", line)
 	}
 	fmt.Fprintf(p.Err, "hardshell: %s\n", r)
 }

@@ -266,11 +266,17 @@ func rejected(err error) error {
 }
 
 // egress is what a stored container may reach. The operator's limits are those of now: what they no longer allow is
-// refused, whatever was allowed when the container was made.
+// refused, whatever was allowed when the container was made. A container without a network gets a proxy that lets nothing
+// through: a package tool is told at once what is closed and what would open it, where it would try for minutes.
 func (s *Service) egress(r row) (*egress.Options, error) {
 	o, err := s.network.options(r.Network, nil)
-	if err != nil || o == nil {
+	if err != nil {
 		return nil, err
+	}
+	if o == nil {
+		closed := s.network.Egress
+		closed.Policy = egress.Policy{}
+		o = &closed
 	}
 	if o.Secrets, err = s.seal.open(r.ID, r.secrets); err != nil {
 		return nil, err

@@ -79,8 +79,8 @@ type Spec struct {
 	CPUs        float64       // processors' worth of time; 0 is no limit
 	Lease       time.Duration // how long a box outlives its owner, if the runtime is an Adopter; 0 is not at all
 	Fence       uint64        // the owner's: a box refuses a lower one than it has seen
-	// Egress is what commands may reach, by way of a proxy that the runtime serves inside; nil is nothing at all. Only
-	// runtimes that are Proxied get one.
+	// Egress is what commands may reach, by way of a proxy that a Proxied runtime serves inside; nil is no proxy, and
+	// nothing to reach. A runtime that is not Proxied gets only what lets nothing through.
 	Egress  *egress.Options
 	refused error // why no box may be made of this
 }

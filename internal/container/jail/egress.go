@@ -31,6 +31,7 @@ func (r *runtime) Proxied() error { return nil }
 type exit struct {
 	proxy     *egress.Proxy
 	variables []string
+	closed    bool // it lets nothing through, and says so
 }
 
 // newExit makes the proxy of a container with a network policy; adopted says that its box lives and trusts what is
@@ -59,7 +60,7 @@ func newExit(spec container.Spec, adopted bool) (*exit, error) {
 			return nil, err
 		}
 	}
-	return &exit{proxy: proxy}, nil
+	return &exit{proxy: proxy, closed: options.Policy.Disabled()}, nil
 }
 
 // maxAuthority is how long a box may use its secrets without having been started anew.
@@ -127,7 +128,7 @@ func (e *exit) close() {
 
 // network is the box's.
 func (e *exit) network() sandbox.Network {
-	if e == nil {
+	if e == nil || e.closed {
 		return sandbox.NetworkOff
 	}
 	return sandbox.NetworkProxied

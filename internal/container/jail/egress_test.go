@@ -183,8 +183,9 @@ func TestAContainerReachesWhatItsPolicyNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r = run(t, s, ctx, none.ID, "env | grep -i proxy; curl -sS -m 5 http://a.test/"); r.ExitCode == 0 || r.Stdout.Text != "" {
-		t.Errorf("without a policy: %q", r.Stdout.Text)
+	r = run(t, s, ctx, none.ID, "echo $HARDSHELL_SANDBOX_NETWORK_DISABLED; curl -sS http://a.test/; curl -fsS https://npm.test/")
+	if r.ExitCode == 0 || !strings.HasPrefix(r.Stdout.Text, "1\nhardshell: blocked by policy: a.test:80 is not allowed") || len(r.Blocked) != 2 || !strings.Contains(r.Blocked[1], "bundle:npm") {
+		t.Errorf("without a policy: %q %q", r.Stdout.Text, r.Blocked)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 // repository is what a writable folder needs so that commits work in it, and so that nothing in it that git or an agent
 // of the user's obeys can be changed.
 type repository struct {
+	root     string   // the writable folder that it was found in
 	writable []string // beyond the folder: where a linked checkout's commits are stored
 	seen     []string // must be there to be read
 	pinned   []string // can be written in, and not be moved
@@ -36,14 +37,14 @@ const (
 // repositories examines a writable folder and those right below it.
 func repositories(root string) []repository {
 	var out []repository
-	own := repository{}
+	own := repository{root: root}
 	for _, name := range ownSettings {
 		if p := filepath.Join(root, name); exists(p) {
 			own.readonly = append(own.readonly, p)
 		}
 	}
 	out = append(out, own)
-	if r, ok := checkout(root, true); ok {
+	if r, ok := checkout(root, root, true); ok {
 		out = append(out, r)
 	}
 	entries, _ := os.ReadDir(root)
@@ -55,19 +56,26 @@ func repositories(root string) []repository {
 		if n++; n > maxNested {
 			break
 		}
-		if r, ok := checkout(filepath.Join(root, e.Name()), false); ok {
+		at := filepath.Join(root, e.Name())
+		if r, ok := checkout(root, at, false); ok {
+			r.pinned = append(r.pinned, at)
 			out = append(out, r)
 		}
 	}
 	return out
 }
 
-// checkout examines a folder that may be a checkout. Only one that was named itself, and not one found below, is
-// given folders outside of it.
-func checkout(root string, named bool) (r repository, ok bool) {
+// checkout examines a folder that may be a checkout, or a repository without one. Only one that was named itself, and
+// not one found below, is given folders outside of it.
+func checkout(top, root string, named bool) (r repository, ok bool) {
+	r.root = top
 	at := filepath.Join(root, ".git")
 	st, err := os.Lstat(at)
 	if err != nil {
+		if bare(root) {
+			r.gitFolder(root, 0)
+			return r, true
+		}
 		return r, false
 	}
 	if st.Mode().IsRegular() {
@@ -118,6 +126,7 @@ func (r *repository) modules(dir string, depth int) {
 		if tree := worktreeOf(m); tree != "" {
 			if p := filepath.Join(tree, ".git"); isPlainFile(p) {
 				r.readonly = append(r.readonly, p)
+				r.hold(p)
 			}
 		}
 	}
@@ -129,10 +138,29 @@ func (r *repository) keep(dir string, names, absent []string) {
 		p := filepath.Join(dir, name)
 		if exists(p) {
 			r.readonly = append(r.readonly, p)
+			if real, err := filepath.EvalSymlinks(p); err == nil && real != p && within(real, []string{r.root}) {
+				r.readonly = append(r.readonly, real) // a link is kept, and what it leads to
+				r.hold(real)
+			}
 		} else if slices.Contains(absent, name) {
 			r.guards = append(r.guards, newGuard(dir, name))
 		}
 	}
+}
+
+// hold keeps the folders between the root and a path in their places: what could be moved away would take the path's
+// protection along, and leave its name free.
+func (r *repository) hold(path string) {
+	for d := filepath.Dir(path); d != r.root && within(d, []string{r.root}); d = filepath.Dir(d) {
+		if !slices.Contains(r.pinned, d) {
+			r.pinned = append(r.pinned, d)
+		}
+	}
+}
+
+// bare says whether a folder is a repository itself, by what git looks for.
+func bare(dir string) bool {
+	return isPlainFile(filepath.Join(dir, "HEAD")) && isPlainFolder(filepath.Join(dir, "objects")) && isPlainFolder(filepath.Join(dir, "refs"))
 }
 
 // linked follows a pointer file, of a linked worktree or a submodule, to where commits are stored. What the pointer

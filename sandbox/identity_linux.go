@@ -123,6 +123,11 @@ func maskedPaths(policy Policy) []string {
 			everywhere(m.Path)
 		}
 	}
+	for _, p := range ownPlaces() {
+		if !shown(p, policy.Shown) {
+			add(p)
+		}
+	}
 	for _, p := range policy.Hidden {
 		everywhere(p)
 	}
@@ -133,6 +138,42 @@ func maskedPaths(policy Policy) []string {
 		}
 	}
 	return out
+}
+
+// ownPlaces are where this user's hardshell keeps its settings and data.
+func ownPlaces() (out []string) {
+	home, _ := os.UserHomeDir()
+	for _, p := range [][3]string{{"XDG_CONFIG_HOME", ".config", "hardshell"}, {"XDG_DATA_HOME", ".local/share", "hardshell"}} {
+		base := os.Getenv(p[0])
+		if base == "" {
+			base = filepath.Join(home, p[1])
+		}
+		if filepath.IsAbs(base) {
+			out = append(out, filepath.Join(base, p[2]))
+		}
+	}
+	return out
+}
+
+// holdOwnPlaces keeps those that lie in a writable folder in their places, and makes them if they are not there: empty
+// they mean nothing, and what is there is hidden. Otherwise a command would make them, with settings for its user's next
+// start.
+func holdOwnPlaces(root string) repository {
+	held := repository{root: root}
+	for _, p := range ownPlaces() {
+		if !within(p, []string{root}) || p == root {
+			continue
+		}
+		for i := len(root) + 1; i <= len(p); i++ {
+			if (i == len(p) || p[i] == '/') && !exists(p[:i]) {
+				makeLike(p[:i], filepath.Dir(p[:i]))
+			}
+		}
+		if real, err := filepath.EvalSymlinks(p); err == nil {
+			held.hold(real)
+		}
+	}
+	return held
 }
 
 func homeFolders() []string {

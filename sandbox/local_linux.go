@@ -73,9 +73,6 @@ func (l *layout) furnishPlace(p place) error {
 func (l *layout) places(spec *Spec) ([]place, []repository, error) {
 	at := map[string]placeKind{}
 	policy := spec.Policy
-	for _, m := range maskedPaths(policy) {
-		at[m] = maskPlace
-	}
 	if dir, err := filepath.EvalSymlinks(spec.Dir); err == nil && dir != "/" {
 		at[dir] = maskPlace // our own account of the box
 	}
@@ -93,7 +90,12 @@ func (l *layout) places(spec *Spec) ([]place, []repository, error) {
 	var repos []repository
 	for _, r := range roots {
 		at[r] = writePlace
-		repos = append(repos, repositories(r)...)
+		repos = append(append(repos, repositories(r)...), holdOwnPlaces(r))
+	}
+	for _, m := range maskedPaths(policy) {
+		if _, ok := at[m]; !ok {
+			at[m] = maskPlace
+		}
 	}
 	for _, repo := range repos {
 		for _, w := range repo.writable {

@@ -417,3 +417,48 @@ func TestAFullDiskEndsTheCommandAndIsToldOnce(t *testing.T) {
 		t.Errorf("%s", resp.Status)
 	}
 }
+
+// TestAPausedOwnerCanNeitherWriteNorStart pauses a server after its turn is on record and before its command.
+func TestAPausedOwnerCanNeitherWriteNorStart(t *testing.T) {
+	g := newGround(t)
+	g.scripts = map[string]script{"a": {deltas: []container.Delta{{Stdout: "once"}}}}
+	g.rounds[0] = runs("a")
+	g.rounds[1] = says("Done.")
+	h := newHouse(t, g)
+	g.onPut = func() {
+		h.open()
+		until(t, "the new owner's command", func() bool { return g.ran("a") })
+	}
+	data := base64.StdEncoding.EncodeToString([]byte("a,b"))
+	r := h.play(t, `{"model":"m","background":true,"tools":[{"type":"shell"}],"input":[{"role":"user","content":[{"type":"input_file","filename":"x.csv","file_data":"`+data+`"}]}]}`)
+	log, resp := h.await(r.id)
+	checkLog(t, log)
+	until(t, "the old owner's refusal", func() bool {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return g.refused > 0
+	})
+	if resp.Status != openai.Completed || g.started("a") != 1 {
+		t.Errorf("%s, started %d times", resp.Status, g.started("a"))
+	}
+	again, _ := h.await(r.id)
+	if len(again) != len(log) {
+		t.Errorf("the log has grown from %d to %d events", len(log), len(again))
+	}
+}
+
+func TestWhatCannotBeGoneOnWithIsStopped(t *testing.T) {
+	g, _ := slowGround(t)
+	h := newHouse(t, g)
+	r := h.play(t, busyRequest)
+	until(t, "the command", func() bool { return g.ran("slow") })
+	g.mu.Lock()
+	g.unknown = map[string]bool{"m": true}
+	g.mu.Unlock()
+	h.open()
+	log, resp := h.await(r.id)
+	checkLog(t, log)
+	if resp.Status != openai.Failed || resp.Error == nil || resp.Error.Code != "model_not_found" || !g.killed() {
+		t.Errorf("%s, %+v, killed %v", resp.Status, resp.Error, g.killed())
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hardshell-dev/hardshell/internal/response"
+	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
 
 // claimPause is how long nothing is claimed after it went wrong.
@@ -74,9 +75,17 @@ func (a *Agent) claim(ctx context.Context) (more bool, err error) {
 // takeUp makes the loop of a response that another owner began.
 func (a *Agent) takeUp(ctx context.Context, r run, c *response.Claim) (*loop, error) {
 	// It is needed as well to end one that is to be cancelled: its command may run.
-	p, err := a.replan(context.WithoutCancel(ctx), c)
-	if err != nil {
-		return nil, err
+	p, broken := a.replan(context.WithoutCancel(ctx), c)
+	if broken != nil { // a provider that is gone, or a turn before it
+		p = &plan{request: &openai.CreateRequest{}, names: map[string]bool{}, maxOutput: lastView}
+		p.principal.Org, p.place.id = c.Org, c.Container
 	}
-	return a.resumedLoop(r, p, c)
+	l, err := a.resumedLoop(r, p, c)
+	if err == nil {
+		l.resumed.broken = broken
+	}
+	return l, err
 }
+
+// lastView is how much is shown of the output of a command that is stopped because nobody goes on.
+const lastView = 8000

@@ -31,6 +31,8 @@ type ground struct {
 	asked   []llm.Request
 	model   llm.Provider // instead of the rounds
 	put     []string
+	onPut   func()          // called once, for the first file
+	unknown map[string]bool // models that there are not any more
 	settled map[string]bool
 }
 
@@ -74,6 +76,13 @@ func (g *ground) Put(_ context.Context, _, _, name string, r io.Reader, _ string
 	data, err := io.ReadAll(r)
 	if err != nil {
 		return container.File{}, err
+	}
+	g.mu.Lock()
+	hook := g.onPut
+	g.onPut = nil
+	g.mu.Unlock()
+	if hook != nil {
+		hook()
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -222,7 +231,13 @@ func (h *handle) Wait(ctx context.Context) (container.Result, error) {
 	return r, nil
 }
 
-func (g *ground) Resolve(context.Context, string) (llm.Route, error) {
+func (g *ground) Resolve(_ context.Context, model string) (llm.Route, error) {
+	g.mu.Lock()
+	gone := g.unknown[model]
+	g.mu.Unlock()
+	if gone {
+		return llm.Route{}, fault.New(fault.NotFound, "There is no model %s.", model).WithCode("model_not_found")
+	}
 	if g.model != nil {
 		return llm.Route{Provider: g.model, ProviderName: "chat", Model: "m"}, nil
 	}

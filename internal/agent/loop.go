@@ -91,7 +91,9 @@ func (l *loop) live(ctx context.Context) response.End {
 	if err := l.run.Announce(); err != nil {
 		return l.ending(ctx, err)
 	}
-	if l.resumed != nil {
+	if l.resumed != nil && l.resumed.broken != nil {
+		return l.giveUp(ctx)
+	} else if l.resumed != nil {
 		if end, over := l.resume(ctx); over {
 			return end
 		}
@@ -269,6 +271,9 @@ func (l *loop) ending(ctx context.Context, err error) response.End {
 		return response.End{Status: openai.Cancelled}
 	} else if cause != nil {
 		err = cause
+	}
+	if response.Left(err) {
+		return response.End{} // it does not end here
 	}
 	l.agent.options.Logger.Warn("response failed", "response", l.run.ID(), "error", err)
 	return response.End{Status: openai.Failed, Error: failure(err)}

@@ -18,6 +18,8 @@ import (
 type resumption struct {
 	last  mark  // of the journal
 	since int64 // events from here on came after it
+	// broken is why there is no going on: then what runs is stopped and what is open is closed.
+	broken error
 }
 
 // resumedLoop makes the loop of a response that another owner began, as far as its journal goes.
@@ -92,6 +94,21 @@ func (l *loop) resume(ctx context.Context) (end response.End, over bool) {
 		return l.ending(ctx, err), true
 	}
 	return response.End{}, false
+}
+
+// giveUp ends a response that cannot be gone on with: its commands are stopped and its items closed, as of one that is
+// cancelled. One whose end is on record ends as it says.
+func (l *loop) giveUp(ctx context.Context) response.End {
+	stopped, cancel := context.WithCancelCause(ctx)
+	cancel(fault.New(fault.Cancelled, "The response cannot be gone on with."))
+	l.agent.options.Logger.Warn("response cannot be gone on with", "response", l.run.ID(), "error", l.resumed.broken)
+	if end, over := l.resume(stopped); over && l.resumed.last.End != nil {
+		return end
+	}
+	if ctx.Err() != nil {
+		return l.ending(ctx, ctx.Err())
+	}
+	return response.End{Status: openai.Failed, Error: failure(l.resumed.broken)}
 }
 
 // told is what the log has of one call of ours.

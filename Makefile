@@ -6,7 +6,7 @@ LDFLAGS := -s -w -X github.com/hardshell-dev/hardshell/internal/cli.version=$(VE
 FUZZTIME ?= 60s
 export CGO_ENABLED = 0
 
-.PHONY: help build test check guards race fuzz e2e bench dist clean
+.PHONY: help build test check guards race fuzz e2e crash bench dist clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,7 +20,7 @@ test: ## the everyday loop, under two minutes
 guards: ## format, vet, staticcheck, floors, file length, cgo off
 	tools/check/guards
 
-check: ## everything CI runs: guards, suites as root and as an ordinary user, e2e, a part of race and fuzz
+check: ## everything CI runs: guards, suites as root and as an ordinary user, e2e, a part of crash, race and fuzz
 	tools/check/all
 
 race: ## every suite under the race detector
@@ -31,6 +31,9 @@ fuzz: ## every fuzz target for FUZZTIME each (60s), and every round of the suite
 
 e2e: build ## the official SDKs against the built binary
 	tools/check/e2e
+
+crash: ## kill -9 of the real binary at 200 points while 64 clients resume (CRASH_FLAGS="-seed N -v")
+	tools/check/crash 200
 
 bench: build ## every benchmark: a table each (BENCH_FLAGS=-json for objects)
 	tools/check/bench $(BENCH_FLAGS)

@@ -119,6 +119,14 @@ func (l *layout) hosted(spec *Spec) error {
 	l.add(resident.Mount{Step: resident.StepDev, Target: "/dev"})
 	l.add(resident.Mount{Step: resident.StepTmpfs, Target: "/var/tmp", Data: "mode=1777,size=64m"})
 	l.Writable = []string{"/dev", "/proc", "/var/tmp"}
+	if h.Output != "" {
+		if !clean(h.Output) {
+			return fault.New(fault.Invalid, "the output folder %q is not a plain absolute path", h.Output)
+		}
+		if err := l.bind(filepath.Join(spec.Dir, jobsName), h.Output, false); err != nil {
+			return err
+		}
+	}
 	for _, b := range [][2]string{{h.Workspace, hostedWorkspace}, {h.Tmp, hostedTmp}, {h.Home, hostedHome}} {
 		if err := l.writable(b[0], b[1]); err != nil {
 			return err

@@ -108,6 +108,9 @@ type Hosted struct {
 	UID int
 	// Files are written into the box's own /etc, read-only: a bundle of certificates, for one.
 	Files []File
+	// Output is where commands of the box find what those before them printed, read-only: a folder per key, in it one per
+	// index, in it stdout and stderr. Empty is nowhere.
+	Output string
 	// ReadOnlyBinds are further host paths, seen under their own names, read-only.
 	ReadOnlyBinds []string
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/hardshell-dev/hardshell/internal/container"
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
 
@@ -22,6 +23,10 @@ func readArguments(raw string) (openai.ShellAction, error) {
 		Commands        json.RawMessage `json:"commands"`
 		TimeoutMS       *float64        `json:"timeout_ms"`
 		MaxOutputLength *float64        `json:"max_output_length"`
+
+		WorkingDirectory *string                    `json:"working_directory"`
+		Env              map[string]json.RawMessage `json:"env"`
+		Stdin            *string                    `json:"stdin"`
 	}
 	d := json.NewDecoder(strings.NewReader(raw))
 	if err := d.Decode(&a); err != nil {
@@ -40,6 +45,9 @@ func readArguments(raw string) (openai.ShellAction, error) {
 	case json.Unmarshal(a.Commands, &action.Commands) != nil:
 		return none, fmt.Errorf(`"commands" must be an array of strings`)
 	}
+	if err := surroundingsOf(&action, a.WorkingDirectory, a.Env, a.Stdin); err != nil {
+		return none, err
+	}
 	blank := true
 	for i, c := range action.Commands {
 		blank = blank && strings.TrimSpace(c) == ""
@@ -54,6 +62,36 @@ func readArguments(raw string) (openai.ShellAction, error) {
 		return none, fmt.Errorf("%d commands in one call; at most %d are run at once", len(action.Commands), maxCommands)
 	}
 	return action, nil
+}
+
+// surroundingsOf reads what the commands of a call start with. A model may write a variable's value as a number.
+func surroundingsOf(action *openai.ShellAction, dir *string, env map[string]json.RawMessage, stdin *string) error {
+	if dir != nil {
+		action.WorkingDirectory = *dir
+	}
+	if stdin != nil {
+		action.Stdin = *stdin
+	}
+	for name, raw := range env {
+		var value string
+		if err := json.Unmarshal(raw, &value); err != nil {
+			if !json.Valid(raw) || len(raw) == 0 || raw[0] == '{' || raw[0] == '[' {
+				return fmt.Errorf("the variable %q in \"env\" must be a string", name)
+			}
+			value = string(raw)
+		}
+		if err := container.CheckVariable(name, value); err != nil {
+			return errors.New(public(err))
+		}
+		if action.Env == nil {
+			action.Env = map[string]string{}
+		}
+		action.Env[name] = value
+	}
+	if strings.ContainsRune(action.WorkingDirectory, 0) {
+		return errors.New(`"working_directory" holds a NUL character`)
+	}
+	return nil
 }
 
 // whole reads a number that a model may have written with a fraction; what is no useful number is left out.
@@ -93,7 +131,11 @@ func argumentsText(a openai.ShellAction) string {
 		Commands        []string `json:"commands"`
 		TimeoutMS       *int64   `json:"timeout_ms,omitempty"`
 		MaxOutputLength *int64   `json:"max_output_length,omitempty"`
-	}{commands, a.TimeoutMS, a.MaxOutputLength})
+
+		WorkingDirectory string            `json:"working_directory,omitempty"`
+		Env              map[string]string `json:"env,omitempty"`
+		Stdin            string            `json:"stdin,omitempty"`
+	}{commands, a.TimeoutMS, a.MaxOutputLength, a.WorkingDirectory, a.Env, a.Stdin})
 	if err != nil { // strings and numbers always marshal
 		return "{}"
 	}

@@ -129,7 +129,9 @@ func (a *Agent) readFunctions(ctx context.Context, p *plan) {
 	}
 	facts := a.containers.Facts(ctx)
 	p.maxOutput = facts.MaxOutput
-	tool := shellFunction(shellName(p.names), surround(facts, p.place, a.options.EnvironmentDescription))
+	s := surround(facts, p.place, a.options.EnvironmentDescription)
+	s.inOrder = a.options.InOrder
+	tool := shellFunction(shellName(p.names), s)
 	p.shell = &tool
 }
 

@@ -19,6 +19,7 @@ type surroundings struct {
 	maxTimeout     time.Duration
 	maxOutput      int    // characters a stream
 	memory         string // as people write it; empty when there is no limit
+	inOrder        bool   // the commands of a call run one after the other
 	operator       string // the operator's words
 }
 
@@ -27,7 +28,10 @@ const shellSchema = `{"type":"object","properties":{` +
 	`"commands":{"type":"array","items":{"type":"string"},"minItems":1,` +
 	`"description":"Bash scripts. Each runs by itself and all run at the same time; put steps that depend on each other into one."},` +
 	`"timeout_ms":{"type":"integer","minimum":1,"description":"Time limit for each command, in milliseconds."},` +
-	`"max_output_length":{"type":"integer","minimum":1,"description":"Characters of each stream to return."}},` +
+	`"max_output_length":{"type":"integer","minimum":1,"description":"Characters of each stream to return."},` +
+	`"working_directory":{"type":"string","description":"Where the commands start; relative to the working directory."},` +
+	`"env":{"type":"object","additionalProperties":{"type":"string"},"description":"Variables for the commands."},` +
+	`"stdin":{"type":"string","description":"Standard input of each command."}},` +
 	`"required":["commands"],"additionalProperties":false}`
 
 // shellNames are the names that our function may go by; a client's function of that name keeps it and ours moves on.
@@ -65,7 +69,11 @@ func describe(s surroundings) string {
 		s.workdir)
 	line("- The container lives on between calls: files stay, and so do background processes (start them with their output in a file). " +
 		"Each command is a new shell: cd and variables are not carried over.")
-	line("- The commands of one call, and calls made together, run at the same time. Join steps that need an order with && in one command.")
+	if s.inOrder {
+		line("- The commands of one call run one after the other, whatever became of the one before; calls made together run at the same time.")
+	} else {
+		line("- The commands of one call, and calls made together, run at the same time. Join steps that need an order with && in one command.")
+	}
 	if s.network == "" || s.network == "none" {
 		line("- Network: none. Nothing can be downloaded; work with what is installed.")
 	} else {
@@ -80,8 +88,9 @@ func describe(s surroundings) string {
 		line("- Memory: %s for the container.", s.memory)
 	}
 	line("- Output: stdout and stderr are each cut to %d characters, head and tail kept (max_output_length may ask for less). "+
-		"Redirect long output to a file under %s, then grep or tail it.", s.maxOutput, s.workdir)
-	line("- There is no terminal and no standard input.")
+		"The result of a cut command says where all of it can be read. Redirect long output to a file under %s, then grep or tail it.",
+		s.maxOutput, s.workdir)
+	line("- There is no terminal; standard input is empty unless stdin is given.")
 	if text := strings.TrimSpace(s.operator); text != "" {
 		line("%s", text)
 	}

@@ -51,6 +51,9 @@ func entryOf(r container.Result) openai.ShellOutput {
 			Rung: r.Isolation.Got, Missing: r.Isolation.Missing, StdoutBytes: r.Stdout.Bytes + r.StdoutLost,
 			StderrBytes: r.Stderr.Bytes + r.StderrLost, StdoutLost: r.StdoutLost, StderrLost: r.StderrLost,
 			StdoutReplaced: r.Stdout.Replaced, StderrReplaced: r.Stderr.Replaced, Signal: r.Signal}}
+	if r.Stdout.OmittedChars+r.Stdout.LostBytes+r.Stderr.OmittedChars+r.Stderr.LostBytes > 0 {
+		e.Receipt.OutputPath = r.Output
+	}
 	if r.TimedOut {
 		e.Outcome = openai.Timeout()
 	}

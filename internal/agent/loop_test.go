@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -239,7 +240,7 @@ func TestACommandGetsItsKeyAndLimits(t *testing.T) {
 		{Key: r.id + "." + o.Output[4].ID, Script: "a"},
 	} {
 		want.Lease, want.Fence = r.id, 1
-		if w.started[i] != want {
+		if !reflect.DeepEqual(w.started[i], want) {
 			t.Errorf("command %d = %+v, want %+v", i, w.started[i], want)
 		}
 	}

@@ -170,18 +170,36 @@ func (l *loop) runCommands(ctx context.Context, c *call, was *told) {
 	errs := make([]error, len(commands))
 	g := gate{left: len(commands), open: make(chan struct{}), pass: func(started bool) { l.closeCall(c, started) }}
 	var wg sync.WaitGroup
+	over := make([]chan struct{}, len(commands)) // closed when a command is over, or will never be started
+	for i := range over {
+		over[i] = make(chan struct{})
+	}
 	for i, script := range commands {
 		if entry, known := was.entries[i]; known {
 			g.tried(true)
 			ends[i] = toldBefore(entry)
+			close(over[i])
 			continue
 		}
+		var before chan struct{}
+		if i > 0 {
+			before = over[i-1]
+		}
 		wg.Go(func() {
+			over := sync.OnceFunc(func() { close(over[i]) })
+			defer over()
+			if l.agent.options.InOrder && i > 0 {
+				<-before
+			}
 			command := container.Command{Key: l.key(c), Index: i, Script: script,
 				Timeout: timeout(c.item.Action.TimeoutMS), MaxOutput: l.plan.viewSize(c.item.Action.MaxOutputLength),
+				Dir: c.item.Action.WorkingDirectory, Env: c.item.Action.Env, Stdin: c.item.Action.Stdin,
 				Lease: l.run.ID(), Fence: uint64(l.run.Fence())}
 			e, gone, err := l.start(ctx, command, was.taken)
 			l.heed(err)
+			if err != nil {
+				over() // the next one's turn is not bound to this one's
+			}
 			g.tried(err == nil)
 			switch {
 			case err != nil:

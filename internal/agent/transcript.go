@@ -224,7 +224,10 @@ func note(e openai.ShellOutput) string {
 				". Free space, then run it again if the output matters.")
 		}
 	}
-	if omitted(e.Stdout)+omittedOfStderr(e) > 0 {
+	cut := omitted(e.Stdout)+omittedOfStderr(e) > 0
+	if cut && e.Receipt != nil && e.Receipt.OutputPath != "" {
+		notes = append(notes, "Output was cut in the middle; all of it is in "+e.Receipt.OutputPath+"/stdout and /stderr, to be read with grep, sed or tail.")
+	} else if cut {
 		notes = append(notes, "Output was cut in the middle; redirect long output to a file under "+workspace+
 			", then grep or tail it.")
 	}

@@ -105,6 +105,8 @@ type ShellLimits struct {
 	DefaultCPULimit float64 `toml:"default_cpu_limit"`
 	// MaxPids is how many processes and threads a container may have.
 	MaxPids int `toml:"max_pids"`
+	// CommandsInOrder runs the commands of one call one after the other. Otherwise they run at the same time.
+	CommandsInOrder bool `toml:"commands_in_order"`
 	// EnvironmentDescription is told to the model with the shell tool: what is installed, what is expected.
 	EnvironmentDescription string `toml:"environment_description"`
 }

@@ -135,7 +135,7 @@ func TestEveryLeafHasAVariable(t *testing.T) {
 			probe := Default()
 			if value == "" {
 				value = "2048"
-				if strings.HasSuffix(key, "allow_public") || strings.HasSuffix(key, "path_style") {
+				if strings.HasSuffix(key, "allow_public") || strings.HasSuffix(key, "path_style") || strings.HasSuffix(key, "commands_in_order") {
 					value = "true"
 				}
 			}

@@ -21,11 +21,14 @@ import (
 type Command struct {
 	Key       string
 	Index     int
-	Script    string        // exact bytes, run as bash -c without login
-	Timeout   time.Duration // 0 is the default; a longer one than is allowed is cut
-	MaxOutput int           // characters of each stream in the result; 0 is the default, never more than that
-	Lease     string        // whose Fence it is: the response's id; empty is the Key
-	Fence     uint64        // the owner's; one lower than was seen for the lease is refused with CodeStaleOwner
+	Script    string            // exact bytes, run as bash -c without login
+	Timeout   time.Duration     // 0 is the default; a longer one than is allowed is cut
+	MaxOutput int               // characters of each stream in the result; 0 is the default, never more than that
+	Dir       string            // where it starts, relative to /mnt/data or absolute; empty is /mnt/data
+	Env       map[string]string // added to what every command starts with
+	Stdin     string
+	Lease     string // whose Fence it is: the response's id; empty is the Key
+	Fence     uint64 // the owner's; one lower than was seen for the lease is refused with CodeStaleOwner
 }
 
 const (
@@ -44,6 +47,9 @@ func (c Command) validate() error {
 	if strings.IndexByte(c.Script, 0) >= 0 {
 		return fault.New(fault.Invalid, "The command holds a NUL byte, which no shell can read.").WithParam("command").
 			WithTry("write NUL as \\0 in printf, or upload the bytes as a file")
+	}
+	if err := c.checkSurroundings(); err != nil {
+		return err
 	}
 	if len(c.Script) > maxScript {
 		return fault.New(fault.TooLarge, "The command has %d bytes; %d are allowed.", len(c.Script), maxScript).
@@ -127,9 +133,10 @@ func (s *Service) start(ctx context.Context, p *place, ws Workspace, c Command) 
 	}
 	e := &Execution{service: s, place: p, tree: tree, script: script, workspace: ws, isolation: b.box.Isolation(),
 		timeout: s.limits.timeout(c.Timeout), chars: s.limits.output(c.MaxOutput), begun: s.now(), done: make(chan struct{})}
+	e.output = c.output(ws)
 	e.span = tree.open()
-	e.job, err = b.box.Start(ctx, process.Command{Key: c.Key, Index: c.Index, Argv: argv, Env: environment(ws.Shell),
-		Dir: Workdir, Timeout: e.timeout, Lease: c.Lease, Fence: c.Fence})
+	e.job, err = b.box.Start(ctx, process.Command{Key: c.Key, Index: c.Index, Argv: argv, Env: c.environment(ws.Shell),
+		Dir: c.dir(), Stdin: c.stdin(), Timeout: e.timeout, Lease: c.Lease, Fence: c.Fence})
 	if err != nil {
 		e.span.close()
 		e.removeScript()

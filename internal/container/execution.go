@@ -29,6 +29,7 @@ type Result struct {
 	ChangedMore    int      // how many more there are
 	ChangedPartial bool     // the watch missed something: there may be others
 	Breach         string   // BreachDisk | BreachFull: why the service itself stopped it; Cancelled is set too
+	Output         string   // where later commands find its whole streams, stdout and stderr; empty: nowhere
 	BreachText     string   // the same as a sentence
 	Blocked        []string // what the network policy kept from the container's commands meanwhile, with what would allow it
 }
@@ -41,6 +42,7 @@ type Execution struct {
 	tree      *tree
 	span      *span
 	workspace Workspace
+	output    string // where later commands find its streams
 	script    string // a file in /tmp that holds a long script
 	isolation Isolation
 	restarted bool
@@ -96,7 +98,7 @@ func (e *Execution) finish() {
 	}
 	e.result = Result{ExitCode: exit.Code, Error: exit.Error, Signal: exit.Signal, TimedOut: exit.TimedOut,
 		Cancelled: exit.Cancelled, OutOfMemory: exit.OutOfMemory, StdoutLost: exit.StdoutLost, StderrLost: exit.StderrLost,
-		Duration: exit.Ended.Sub(exit.Started), Timeout: e.timeout, Isolation: e.isolation, Restarted: e.restarted}
+		Duration: exit.Ended.Sub(exit.Started), Timeout: e.timeout, Isolation: e.isolation, Restarted: e.restarted, Output: e.output}
 	if exit.Started.IsZero() || exit.Ended.IsZero() {
 		e.result.Duration = ended.Sub(e.begun)
 	}

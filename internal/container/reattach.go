@@ -63,6 +63,7 @@ func (s *Service) Reattach(ctx context.Context, org, containerID string, c Comma
 	p.mu.Unlock()
 	e := &Execution{service: s, place: p, tree: tree, job: found.Job, script: scriptName(c), workspace: ws, isolation: isolation,
 		timeout: s.limits.timeout(c.Timeout), chars: s.limits.output(c.MaxOutput), begun: found.Begun, done: make(chan struct{})}
+	e.output = c.output(ws)
 	e.span = tree.openSince(found.Begun)
 	s.watchOver(ctx, e)
 	return e, found.State, nil

@@ -14,6 +14,7 @@ const (
 	Workdir = "/mnt/data"
 	Tmpdir  = "/tmp"
 	HomeDir = "/home/user"
+	Output  = "/mnt/output" // where runtimes that can show the streams of earlier commands do so, read-only
 	User    = "user"
 )
 
@@ -87,11 +88,13 @@ type Spec struct {
 
 // Workspace is a container's folders on this host.
 type Workspace struct {
-	Dir   string // seen as /mnt/data
-	Tmp   string // seen as /tmp
-	Home  string // seen as /home/user
-	UID   int    // the uid and gid that own them; 0 when they are ours
-	Shell string // the shell's path inside: bash where there is one, else sh
+	Dir  string // seen as /mnt/data
+	Tmp  string // seen as /tmp
+	Home string // seen as /home/user
+	UID  int    // the uid and gid that own them; 0 when they are ours
+	// Output is where a command finds the whole streams of those before it, in KEY/INDEX/stdout and stderr. Empty: nowhere.
+	Output string
+	Shell  string // the shell's path inside: bash where there is one, else sh
 }
 
 // Isolation is how strong a box was asked to be and is.

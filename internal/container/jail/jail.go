@@ -68,7 +68,7 @@ func (r *runtime) MaxContainers() int {
 // Prepare makes the container's folders: what it sees as /mnt/data, /tmp and /home/user, and the box's own state.
 func (r *runtime) Prepare(ctx context.Context, spec container.Spec) (container.Workspace, error) {
 	ws := container.Workspace{Dir: filepath.Join(spec.Dir, "workspace"), Tmp: filepath.Join(spec.Dir, "tmp"),
-		Home: filepath.Join(spec.Dir, "home"), Shell: shell()}
+		Home: filepath.Join(spec.Dir, "home"), Output: container.Output, Shell: shell()}
 	if os.Geteuid() == 0 {
 		uid, err := r.uids.of(spec.Slot)
 		if err != nil {
@@ -145,7 +145,7 @@ func (r *runtime) Open(ctx context.Context, spec container.Spec) (container.Box,
 	b, err := sandbox.Open(ctx, sandbox.Spec{
 		Dir:    boxDir(spec),
 		Policy: sandbox.Policy{Mode: sandbox.WorkspaceWrite, Network: out.network()},
-		Hosted: &sandbox.Hosted{Workspace: ws.Dir, Tmp: ws.Tmp, Home: ws.Home, UID: ws.UID, ReadOnlyBinds: r.binds, Files: files},
+		Hosted: &sandbox.Hosted{Workspace: ws.Dir, Tmp: ws.Tmp, Home: ws.Home, UID: ws.UID, Output: ws.Output, ReadOnlyBinds: r.binds, Files: files},
 		Limits: sandbox.Limits{MemoryBytes: spec.MemoryBytes, Pids: spec.Pids, CPUs: spec.CPUs},
 		Grace:  spec.Lease,
 		Fence:  spec.Fence,

@@ -387,6 +387,11 @@ type ShellAction struct {
 	Commands        []string `json:"commands"`
 	TimeoutMS       *int64   `json:"timeout_ms"`
 	MaxOutputLength *int64   `json:"max_output_length"`
+
+	// Extensions of the Hadrian seed, written where the model set them.
+	WorkingDirectory string            `json:"working_directory,omitempty"`
+	Env              map[string]string `json:"env,omitempty"`
+	Stdin            string            `json:"stdin,omitempty"`
 }
 
 // ItemEnvironment is where a call ran: {type: container_reference, container_id} or {type: local}.
@@ -440,10 +445,14 @@ type Receipt struct {
 	StdoutLost  int64    `json:"stdout_lost,omitempty"` // the last ones of stdout_bytes, which a full disk did not take
 	StderrLost  int64    `json:"stderr_lost,omitempty"`
 	// Bytes of a stream that were no UTF-8 and stand as U+FFFD in the text.
-	StdoutReplaced int64  `json:"stdout_replaced,omitempty"`
-	StderrReplaced int64  `json:"stderr_replaced,omitempty"`
-	Signal         string `json:"signal,omitempty"`
-	Reason         string `json:"reason,omitempty"` // timed_out | cancelled | memory_limit | disk_limit | disk_full | not_started | interrupted | output_lost
+	StdoutReplaced int64 `json:"stdout_replaced,omitempty"`
+	StderrReplaced int64 `json:"stderr_replaced,omitempty"`
+	// OutputPath is where later commands of the container can read the whole streams of one that was cut: a read-only folder
+	// with stdout and stderr.
+	OutputPath string `json:"output_path,omitempty"`
+
+	Signal string `json:"signal,omitempty"`
+	Reason string `json:"reason,omitempty"` // timed_out | cancelled | memory_limit | disk_limit | disk_full | not_started | interrupted | output_lost
 	// Blocked is what the network policy let the container's commands not reach meanwhile, with what would allow it.
 	Blocked []string `json:"blocked,omitempty"`
 }

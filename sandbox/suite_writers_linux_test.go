@@ -126,6 +126,31 @@ func TestSuiteWriters(t *testing.T) {
 	})
 }
 
+// A stream through which much flows is drained with pauses; what comes on the other one meanwhile is not shown before
+// what was written earlier.
+func TestOrderOfABusyStream(t *testing.T) {
+	box := newPlace(t).open(t)
+	const before = 3_000_000
+	for range 10 {
+		job := start(t, box, bash("head -c 3000000 /dev/zero; echo mark >&2; head -c 3000000 /dev/zero; echo mark >&2"))
+		var shown int64
+		marks := 0
+		for chunk, err := range job.Follow(t.Context()) {
+			must(t, err)
+			if chunk.Stream == process.Stdout {
+				shown += int64(len(chunk.Data))
+				continue
+			}
+			if marks += len(chunk.Data) / 5; shown < before*int64(marks) {
+				t.Errorf("%d marks after %d bytes", marks, shown)
+			}
+		}
+		if shown != 2*before || marks != 2 {
+			t.Errorf("%d bytes and %d marks", shown, marks)
+		}
+	}
+}
+
 // writersArg makes this test binary an owner of a box that starts writers and reads them until it is killed.
 const writersArg = "own-writers"
 

@@ -19,7 +19,7 @@ const followBuffer = 64 << 10
 // one stream that are ready together come as one chunk of at most 64 KiB.
 func (j *Job) Follow(ctx context.Context) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
-		r := follower{job: j}
+		r := follower{job: j, more: j.watch()}
 		defer r.close()
 		for {
 			chunk, err := r.next(ctx)
@@ -36,6 +36,7 @@ func (j *Job) Follow(ctx context.Context) iter.Seq2[Chunk, error] {
 // follower is one reader's place in a job.
 type follower struct {
 	job     *Job
+	more    chan struct{}
 	order   *os.File
 	streams [3]*os.File
 	offset  [3]int64 // of the next byte, per stream
@@ -51,7 +52,7 @@ type follower struct {
 // next returns the next chunk, io.EOF after the last one.
 func (r *follower) next(ctx context.Context) (Chunk, error) {
 	for {
-		valid, more, lost := r.job.progress()
+		valid, ended, lost := r.job.progress()
 		if err := r.piece(valid); err != nil {
 			return Chunk{}, err
 		}
@@ -61,14 +62,14 @@ func (r *follower) next(ctx context.Context) (Chunk, error) {
 			}
 			continue // what was to come is no longer kept
 		}
-		if more == nil {
+		if ended {
 			if lost != nil {
 				return Chunk{}, lost
 			}
 			return Chunk{}, io.EOF
 		}
 		select {
-		case <-more:
+		case <-r.more:
 		case <-ctx.Done():
 			return Chunk{}, context.Cause(ctx)
 		}
@@ -141,11 +142,11 @@ func readKept(f *os.File, buf []byte, off int64) ([]byte, int64, error) {
 	if end <= resident.SpoolHead {
 		return buf, off, nil
 	}
-	info, err := f.Stat()
+	size, err := f.Seek(0, io.SeekEnd) // as f.Stat, and allocates nothing
 	if err != nil {
 		return nil, off, err
 	}
-	switch from, to := resident.Gap(info.Size()); {
+	switch from, to := resident.Gap(size); {
 	case from == to || end <= from || off >= to:
 		return buf, off, nil
 	case off < from:
@@ -156,6 +157,7 @@ func readKept(f *os.File, buf []byte, off int64) ([]byte, int64, error) {
 }
 
 func (r *follower) close() {
+	r.job.unwatch(r.more)
 	for _, f := range append(r.streams[:], r.order) {
 		if f != nil {
 			f.Close()

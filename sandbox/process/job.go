@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,8 +21,8 @@ type Job struct {
 	done chan struct{}
 
 	mu    sync.Mutex
-	order int64         // bytes of the order file that are valid now
-	grew  chan struct{} // closed at the next change; nil while nobody waits
+	order int64           // bytes of the order file that are valid now
+	waits []chan struct{} // of those who follow; each holds one word that something has changed
 	ended bool
 	end   int64 // bytes of the order file that belong to the call
 	exit  Exit
@@ -65,26 +66,39 @@ func (j *Job) finish(exit Exit, lost error) {
 	j.wake()
 }
 
-// wake needs the lock. Nothing is allocated while nobody waits.
+// wake needs the lock. It allocates nothing: a busy command has it called a thousand times a second.
 func (j *Job) wake() {
-	if j.grew != nil {
-		close(j.grew)
-		j.grew = nil
+	for _, w := range j.waits {
+		select {
+		case w <- struct{}{}:
+		default:
+		}
 	}
 }
 
-// progress returns how much of the order file may be read, and either a channel that is closed when that changes, or
-// nil when the call has ended; then err is its loss.
-func (j *Job) progress() (order int64, more <-chan struct{}, err error) {
+// watch returns a channel that has a word in it after each change from now on, until unwatch.
+func (j *Job) watch() chan struct{} {
+	w := make(chan struct{}, 1)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.waits = append(j.waits, w)
+	return w
+}
+
+func (j *Job) unwatch(w chan struct{}) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.waits = slices.DeleteFunc(j.waits, func(other chan struct{}) bool { return other == w })
+}
+
+// progress returns how much of the order file may be read, and whether the call has ended; then err is its loss.
+func (j *Job) progress() (order int64, ended bool, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.ended {
-		return j.end, nil, j.lost
+		return j.end, true, j.lost
 	}
-	if j.grew == nil {
-		j.grew = make(chan struct{})
-	}
-	return j.order, j.grew, nil
+	return j.order, false, nil
 }
 
 // Key returns the key under which the command was started.

@@ -219,7 +219,9 @@ func (s *server) drain(end pipeEnd, limit int64) {
 	}
 	if over {
 		s.silence(end.job, end.stream)
+		return
 	}
+	s.pace(end, n)
 }
 
 // drainTTY is drain for a terminal.
@@ -255,6 +257,8 @@ func (s *server) silence(j *job, i int) {
 	}
 	s.unwatch(st.pipe)
 	delete(s.pipes, st.pipe)
+	delete(s.resting, st.pipe)
+	st.rest = 0
 	unix.Close(st.pipe)
 	st.pipe = -1
 	s.forget(j)

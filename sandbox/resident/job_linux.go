@@ -41,8 +41,9 @@ type job struct {
 	status unix.WaitStatus
 	ended  bool
 	exit   Exit
-	said   bool // the owner knows that the streams are over
-	dirty  bool // the owner does not know the order's length
+	said   bool          // the owner knows that the streams are over
+	dirty  bool          // the owner does not know the order's length
+	told   time.Duration // when it was last told of it
 }
 
 func newJob(id uint32, s *Start, dir int) *job {

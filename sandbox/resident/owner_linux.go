@@ -1,6 +1,8 @@
 package resident
 
 import (
+	"time"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -186,8 +188,22 @@ func (s *server) tell() {
 	if s.owner == nil || len(s.owner.queue) > 0 {
 		return
 	}
+	s.tellAt = 0
+	var now time.Duration
 	for _, j := range s.jobs {
-		if j.dirty && !s.tellOne(j) {
+		if !j.dirty {
+			continue
+		}
+		if now == 0 {
+			now = monotonic()
+		}
+		if next := j.told + tellTime; j.told > 0 && now < next {
+			if s.tellAt == 0 || next < s.tellAt {
+				s.tellAt = next
+			}
+			continue
+		}
+		if j.told = now; !s.tellOne(j) {
 			return
 		}
 	}

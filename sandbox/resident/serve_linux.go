@@ -45,7 +45,9 @@ type server struct {
 	buf     []byte
 	ttyBuf  []byte // made with the first terminal
 	dog     watchdog
-	doors   map[int]int // listeners by port, see listen_linux.go
+	resting map[int]pipeEnd // pipes that are left alone for a moment, see pace
+	tellAt  time.Duration   // when a job's growth is to be told; 0: at once
+	doors   map[int]int     // listeners by port, see listen_linux.go
 }
 
 type pipeEnd struct {
@@ -60,7 +62,7 @@ const maxGuests = 8
 func serve() {
 	dropInherited()
 	s := &server{owner: &conn{fd: fdOwner}, guests: map[int]*conn{}, jobs: map[uint32]*job{}, keys: map[string]*job{},
-		pids: map[int]*job{}, pipes: map[int]pipeEnd{}, buf: make([]byte, MaxPacket), oom: -1}
+		pids: map[int]*job{}, pipes: map[int]pipeEnd{}, resting: map[int]pipeEnd{}, buf: make([]byte, MaxPacket), oom: -1}
 	if err := s.begin(); err != nil {
 		s.owner.send(append([]byte{byte(KindRefused)}, err.Error()...))
 		unix.Exit(1)
@@ -336,6 +338,7 @@ func (s *server) ready(fd int, events uint32) {
 			s.feed(end.job)
 		}
 		if end.stream != streamInput && events&^unix.EPOLLOUT != 0 {
+			s.inOrder(end)
 			s.drain(end, drainShare)
 		}
 		return
@@ -372,6 +375,10 @@ func (s *server) patience() int {
 		consider(s.graceEnd)
 	}
 	consider(s.dog.next)
+	consider(s.tellAt)
+	for _, end := range s.resting {
+		consider(end.job.streams[end.stream].rest)
+	}
 	for _, j := range s.keys {
 		consider(j.input.retry)
 		if j.killing {
@@ -406,6 +413,7 @@ func (s *server) due(now time.Duration) {
 			s.kill(j, now)
 		}
 	}
+	s.rested(now)
 	if s.dog.next > 0 && now >= s.dog.next {
 		s.look(now)
 	}

@@ -1,6 +1,8 @@
 package resident
 
 import (
+	"time"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -12,6 +14,12 @@ type stream struct {
 	hole int64 // where the punched part ends
 	full bool  // the disk takes no more: nothing is kept from here on
 	lost int64 // bytes that were not kept
+
+	flow   int64         // bytes that came without a pause, see pace
+	moved  time.Duration // when it was drained last
+	rest   time.Duration // until when the pipe is left alone; 0: it is watched
+	wide   bool
+	narrow bool // it cannot be widened
 }
 
 // spoolNames are the files, by stream.

@@ -13,11 +13,11 @@ import (
 // program is a file of the host's that every box sees.
 const program = "/usr/bin/env"
 
-// What a restricted rung's report must name, because only mounts stop it.
+// What a restricted box's report says of the attempts that it cannot stop.
 const (
-	belowMetadata = "chmod"
-	belowSockets  = "unix sockets"
-	belowReading  = "mask"
+	belowMetadata = "modes and times: a command can change those of its user's files outside of the workspace"
+	belowNames    = "hidden files: their names can be listed"
+	belowProc     = "/proc: the machine's"
 )
 
 var fileAttempts = []attempt{
@@ -69,13 +69,13 @@ var fileAttempts = []attempt{
 	{item: 2, what: "change mode outside by /proc", below: belowMetadata, try: func(v *victims) error {
 		return byDescriptor(v.Shown, unix.O_PATH, func(fd int) error { return unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), 0o666) })
 	}},
-	{item: 2, what: "change mode outside by the newest call", below: belowMetadata, try: func(v *victims) error {
+	{item: 2, what: "change mode outside by the newest call", try: func(v *victims) error {
 		return call(unix.SYS_FCHMODAT2, at(unix.AT_FDCWD), text(v.Shown), 0o666, 0)
 	}},
 	{item: 2, what: "change mode of a program", try: func(*victims) error { return unix.Chmod(program, 0o755) }, harmless: "it belongs to root"},
 	{item: 2, what: "change mode of the root", try: func(*victims) error { return unix.Chmod("/", 0o755) }, harmless: "it belongs to root"},
-	{item: 3, what: "change owner outside", below: belowMetadata, try: func(v *victims) error { return unix.Chown(v.Shown, os.Getuid(), os.Getgid()) }},
-	{item: 3, what: "change owner outside by descriptor", below: belowMetadata, try: func(v *victims) error {
+	{item: 3, what: "change owner outside", try: func(v *victims) error { return unix.Chown(v.Shown, os.Getuid(), os.Getgid()) }},
+	{item: 3, what: "change owner outside by descriptor", try: func(v *victims) error {
 		return byDescriptor(v.Shown, unix.O_RDONLY, func(fd int) error { return unix.Fchown(fd, os.Getuid(), os.Getgid()) })
 	}},
 	{item: 4, what: "change times outside", below: belowMetadata, try: func(v *victims) error { return unix.Utimes(v.Shown, make([]unix.Timeval, 2)) }},
@@ -83,21 +83,21 @@ var fileAttempts = []attempt{
 		return byDescriptor(v.Shown, unix.O_RDONLY, func(fd int) error { return call(unix.SYS_UTIMENSAT, uintptr(fd), 0, 0, 0) })
 	}},
 	{item: 4, what: "change times of /etc", try: func(*victims) error { return unix.Utimes("/etc", make([]unix.Timeval, 2)) }, harmless: "it belongs to root"},
-	{item: 5, what: "set an attribute outside", below: belowMetadata, try: func(v *victims) error {
+	{item: 5, what: "set an attribute outside", try: func(v *victims) error {
 		return unix.Setxattr(v.Shown, "user.x", []byte("y"), 0)
 	}},
-	{item: 5, what: "set an attribute outside by descriptor", below: belowMetadata, try: func(v *victims) error {
+	{item: 5, what: "set an attribute outside by descriptor", try: func(v *victims) error {
 		return byDescriptor(v.Shown, unix.O_RDONLY, func(fd int) error { return unix.Fsetxattr(fd, "user.x", []byte("y"), 0) })
 	}},
-	{item: 5, what: "set an attribute outside by the newest call", below: belowMetadata, try: func(v *victims) error {
+	{item: 5, what: "set an attribute outside by the newest call", try: func(v *victims) error {
 		args := [2]uint64{uint64(text("y")), 1}
 		return call(463, at(unix.AT_FDCWD), text(v.Shown), 0, text("user.x"), uintptr(unsafe.Pointer(&args)), 16) // setxattrat
 	}},
-	{item: 5, what: "an access list outside", below: belowMetadata, try: func(v *victims) error {
+	{item: 5, what: "an access list outside", try: func(v *victims) error {
 		list := "\x02\x00\x00\x00" + "\x01\x00\x06\x00\xff\xff\xff\xff" + "\x04\x00\x06\x00\xff\xff\xff\xff" + "\x20\x00\x06\x00\xff\xff\xff\xff"
 		return unix.Setxattr(v.Shown, "system.posix_acl_access", []byte(list), 0)
 	}},
-	{item: 5, what: "inode flags outside", below: belowMetadata, try: func(v *victims) error {
+	{item: 5, what: "inode flags outside", try: func(v *victims) error {
 		return byDescriptor(v.Shown, unix.O_RDONLY, func(fd int) error {
 			flags, err := unix.IoctlGetUint32(fd, unix.FS_IOC_GETFLAGS)
 			if err != nil {

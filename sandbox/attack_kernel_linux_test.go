@@ -12,13 +12,12 @@ import (
 const (
 	hostsRoot  = "only the host's root may"
 	notOnHosts = "this kernel, or its settings, has not got it"
-	belowProc  = "/proc"
 )
 
 var kernelAttempts = []attempt{
 	{item: 7, what: "open the disk", try: func(*victims) error { return opens("/dev/vda", unix.O_RDONLY) }, harmless: "it belongs to root"},
 	{item: 7, what: "open memory", try: func(*victims) error { return opens("/dev/mem", unix.O_RDONLY) }, harmless: "it belongs to root"},
-	{item: 7, what: "a node that nobody needs in /dev", below: "/dev", try: func(*victims) error {
+	{item: 7, what: "a node that nobody needs in /dev", below: belowNames, try: func(*victims) error {
 		entries, err := os.ReadDir("/dev")
 		if err != nil {
 			return err
@@ -118,7 +117,7 @@ var kernelAttempts = []attempt{
 		})
 	}, harmless: hostsRoot},
 	{item: 40, what: "type into the terminal", try: func(*victims) error { return call(unix.SYS_IOCTL, 0, unix.TIOCSTI, text("x")) }, harmless: "the probe has no terminal here"},
-	{item: 40, what: "a terminal of somebody's", below: "/dev", try: func(*victims) error {
+	{item: 40, what: "a terminal of somebody's", try: func(*victims) error {
 		return opens("/dev/tty", unix.O_RDWR)
 	}, harmless: "the probe has no terminal here"},
 	{item: 41, what: "x32 numbers", try: func(*victims) error { return call(unix.SYS_GETPID | 0x40000000) }, harmless: "most kernels are built without them"},

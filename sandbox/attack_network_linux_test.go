@@ -63,10 +63,10 @@ var networkAttempts = []attempt{
 	{item: 31, what: "the host's abstract socket", try: func(v *victims) error {
 		return connects(&unix.SockaddrUnix{Name: v.Abstract}, unix.AF_UNIX, unix.SOCK_STREAM)
 	}},
-	{item: 32, what: "the host's socket by path", below: belowSockets, try: func(v *victims) error {
+	{item: 32, what: "the host's socket by path", try: func(v *victims) error {
 		return connects(&unix.SockaddrUnix{Name: v.Socket}, unix.AF_UNIX, unix.SOCK_STREAM)
 	}},
-	{item: 32, what: "the host's socket by a link", below: belowSockets, try: func(v *victims) error {
+	{item: 32, what: "the host's socket by a link", try: func(v *victims) error {
 		return undone("socket", func(at string) error {
 			if err := os.Symlink(v.Socket, at); err != nil {
 				at = "/proc/self/root" + v.Socket // in a workspace that may only be read
@@ -74,16 +74,16 @@ var networkAttempts = []attempt{
 			return connects(&unix.SockaddrUnix{Name: at}, unix.AF_UNIX, unix.SOCK_STREAM)
 		})
 	}},
-	{item: 32, what: "a datagram to the host's socket", below: belowSockets, try: func(v *victims) error {
+	{item: 32, what: "a datagram to the host's socket", try: func(v *victims) error {
 		return sends(&unix.SockaddrUnix{Name: v.Datagram}, unix.AF_UNIX)
 	}},
-	{item: 32, what: "a socket that came later", below: belowSockets, limit: "decision 0007", try: func(v *victims) error {
+	{item: 32, what: "a socket that came later", limit: "decision 0007", try: func(v *victims) error {
 		return connects(&unix.SockaddrUnix{Name: v.Late}, unix.AF_UNIX, unix.SOCK_STREAM)
 	}},
-	{item: 32, what: "the box's own control socket", below: belowSockets, try: func(v *victims) error {
+	{item: 32, what: "the box's own control socket", try: func(v *victims) error {
 		return connects(&unix.SockaddrUnix{Name: v.Control}, unix.AF_UNIX, unix.SOCK_SEQPACKET)
 	}, harmless: "its folder is the owner's alone, who may be root"},
-	{item: 32, what: "an engine's socket", below: belowSockets, try: func(*victims) error { return anySocket("/run", "/var/run") }, harmless: "the host may run none"},
+	{item: 32, what: "an engine's socket", try: func(*victims) error { return anySocket("/run", "/var/run") }, harmless: "the host may run none"},
 }
 
 // answered sends a datagram, and again: the kernel tells of a port that nobody holds with the second.

@@ -36,7 +36,7 @@ var processAttempts = []attempt{
 		return err
 	}},
 	{item: 13, what: "the priority of a host process", try: func(v *victims) error { return unix.Setpriority(unix.PRIO_PROCESS, v.Pid, 1) }},
-	{item: 13, what: "the processor of a host process", try: func(v *victims) error {
+	{item: 13, what: "the processor of a host process", below: belowProc, try: func(v *victims) error {
 		var set unix.CPUSet
 		if err := unix.SchedGetaffinity(v.Pid, &set); err != nil {
 			return err
@@ -47,7 +47,7 @@ var processAttempts = []attempt{
 	{item: 14, what: "the resident's environment", try: func(v *victims) error { return reads(proc(v.Resident, "environ")) }},
 	{item: 15, what: "a host process's memory", try: func(v *victims) error { return opens(proc(v.Pid, "mem"), unix.O_RDWR) }},
 	{item: 15, what: "a host process's map", try: func(v *victims) error { return reads(proc(v.Pid, "maps")) }},
-	{item: 15, what: "a host process's descriptors", try: func(v *victims) error { return lists(proc(v.Pid, "fd")) }},
+	{item: 15, what: "a host process's descriptors", below: belowProc, try: func(v *victims) error { return lists(proc(v.Pid, "fd")) }},
 	{item: 15, what: "the resident's memory", try: func(v *victims) error { return opens(proc(v.Resident, "mem"), unix.O_RDWR) }},
 	{item: 15, what: "the resident's map", try: func(v *victims) error { return reads(proc(v.Resident, "maps")) }},
 	{item: 15, what: "the resident's descriptors", try: func(v *victims) error { return lists(proc(v.Resident, "fd")) }},

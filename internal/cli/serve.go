@@ -25,8 +25,8 @@ type serveCommand struct {
 
 func (serveCommand) Help() string {
 	return `Needs no file, no flag and no network. The first start writes admin.key into the data folder. SIGTERM or SIGINT
-stops it: runs are cancelled, boxes ended, exit code 0; a second one ends it at once. Everything that it says is on
-stderr.
+stops it: what a client waits for has 3 s to end by itself, background responses and their commands go on at the next
+start, exit code 0; a second one ends it at once. Everything that it says is on stderr.
 
 Example:
 

@@ -45,6 +45,9 @@ func TestMain(m *testing.M) {
 			unix.Pause()
 		}
 	}
+	if os.Getenv(stageVar) == "" {
+		examplesNeedAJail()
+	}
 	os.Exit(runAndLookAround(m))
 }
 

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"bytes"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -70,13 +71,41 @@ func Explain(r Report, p Policy, dir string, code int, stderr []byte) (Denial, b
 			hint = d
 		}
 	}
-	return hint, hint.Kind != "" && code != 2 && code != 126 && code != 127
+	shells := code == 2 || code == 126 || code == 127 // what shells say themselves is too often meant in another way
+	return hint, hint.Kind != "" && (hint.Evidence != ByWords || !shells)
 }
 
 type explainer struct {
 	report Report
 	policy Policy
 	dir    string
+}
+
+// standing is what a box made of a path.
+type standing int
+
+const (
+	untouched standing = iota // the host's, which confined commands cannot write
+	writable
+	kept     // protected in something writable
+	readable // shown, to be read only
+	covered
+)
+
+// standing finds what was said most exactly of a path.
+func (e *explainer) standing(p string) standing {
+	best, longest := untouched, -1
+	for _, list := range []struct {
+		what  standing
+		paths []string
+	}{{covered, e.report.Hidden}, {readable, e.report.Shown}, {writable, e.report.Writable}, {kept, e.report.Protected}} {
+		for _, f := range list.paths {
+			if within(p, []string{f}) && len(f) >= longest {
+				best, longest = list.what, len(f)
+			}
+		}
+	}
+	return best
 }
 
 // errorWords are how programs spell the kernel's answers, in lower case. Libraries of many languages print the name.
@@ -103,12 +132,17 @@ var errorWords = []struct {
 	{"eafnosupport", (*explainer).unreachable},
 	{"connection refused", (*explainer).refused},
 	{"econnrefused", (*explainer).refused},
+	{"resource busy", (*explainer).busy},
+	{"ebusy", (*explainer).busy},
+	{"must be superuser", (*explainer).forbidden},
+	{"must be root", (*explainer).forbidden},
 	{"permission denied", (*explainer).forbidden},
 	{"eacces", (*explainer).forbidden},
 	{"operation not permitted", (*explainer).forbidden},
 	{"eperm", (*explainer).forbidden},
 	{"cross-device link", (*explainer).readOnly},
 	{"no such file or directory", (*explainer).absent},
+	{"directory nonexistent", (*explainer).absent},
 	{"enoent", (*explainer).absent},
 }
 
@@ -148,15 +182,16 @@ func namesRoot(line string) bool {
 // write says that a path cannot be written, if the box was not given it.
 func (e *explainer) write(p string) (Denial, bool) {
 	d := Denial{Kind: DenialWrite, Path: p, Evidence: ByMounts, Denied: "the sandbox does not let this command write " + p}
+	stands := e.standing(p)
 	switch {
-	case within(p, e.report.Protected):
+	case stands == writable:
+		return Denial{}, false
+	case stands == kept:
 		d.Denied += ", which outside of the sandbox would be obeyed"
 		d.Allow = "no setting allows it: a person can change it outside of the sandbox"
-	case within(p, e.report.Writable):
-		return Denial{}, false
-	case len(e.report.Writable) == 0 && e.report.Got == RungExternal:
+	case e.report.Got == RungExternal:
 		d.Evidence, d.Allow = ByPolicy, "only the sandbox around this one could allow it"
-	case e.policy.Mode == ReadOnly && within(p, []string{e.dir}):
+	case e.policy.Mode == ReadOnly && e.dir != "/" && within(p, []string{e.dir}):
 		d.Denied += " (" + e.policy.Mode.String() + ")"
 		d.Allow = "--sandbox " + WorkspaceWrite.String() + " would allow it"
 	default:
@@ -208,15 +243,21 @@ var privileged = []string{"mount", "umount", "unshare", "nsenter", "setns", "chr
 
 // forbidden is about errors that ordinary permissions give too: a path that the box was given was not denied by it.
 func (e *explainer) forbidden(line, lower string) (Denial, bool) {
-	given := false
+	if e.report.Network == NetworkOff.String() && (strings.Contains(line, "/dev/tcp/") || strings.Contains(line, "/dev/udp/")) {
+		return e.unreachable(line, lower)
+	}
+	given, refused := false, ""
 	for _, p := range e.paths(line) {
-		if within(p, e.report.Hidden) {
+		switch stands := e.standing(p); {
+		case stands == covered:
 			return e.hidden(p), true
+		case stands == writable:
+			given = true
+		case stands == kept || e.report.Got == RungRestricted: // Landlock answers so; mounts do not
+			return e.write(p)
+		case refused == "":
+			refused = p
 		}
-		if d, ok := e.write(p); ok && (e.report.Got == RungRestricted || within(p, e.report.Protected)) {
-			return d, true // Landlock answers so; mounts do not
-		}
-		given = given || within(p, e.report.Writable)
 	}
 	if given && strings.Contains(line, "/") {
 		return Denial{}, false
@@ -233,22 +274,48 @@ func (e *explainer) forbidden(line, lower string) (Denial, bool) {
 	if given {
 		return Denial{}, false
 	}
-	return e.hint(DenialWrite), false
+	d := e.hint(DenialWrite)
+	if refused != "" {
+		d.Path, d.Denied = refused, "the sandbox may have denied this command "+refused+", or ordinary permissions did"
+	}
+	return d, false
 }
 
-// absent is about what is not there: it may be covered.
-func (e *explainer) absent(line, _ string) (Denial, bool) {
+// busy is about what cannot be replaced because something is mounted there: a protected file, or what holds one.
+func (e *explainer) busy(line, _ string) (Denial, bool) {
 	for _, p := range e.paths(line) {
-		if within(p, e.report.Hidden) {
-			return e.hidden(p), true
+		holds := func(kept string) bool { return within(kept, []string{p}) }
+		if e.standing(p) == kept {
+			return e.write(p)
+		}
+		if slices.ContainsFunc(e.report.Protected, holds) {
+			return Denial{Kind: DenialWrite, Path: p, Evidence: ByMounts, Denied: "the sandbox does not let this command move or remove " + p + ", which holds what outside of it would be obeyed",
+				Allow: "no setting allows it: a person can do it outside of the sandbox"}, true
 		}
 	}
 	return Denial{}, false
 }
 
+// absent is about what is not there: it may be covered.
+func (e *explainer) absent(line, _ string) (Denial, bool) {
+	for _, p := range e.paths(line) {
+		if e.standing(p) == covered {
+			return e.hidden(p), true
+		}
+		if e.report.Got == RungJail && !e.policy.SharedTmp && within(p, ownTmp) && e.standing(path.Dir(p)) == writable && !within(p, []string{e.dir}) {
+			return Denial{Kind: DenialRead, Path: p, Evidence: ByPolicy, Denied: "the sandbox has a " + holderOf(p, ownTmp) + " of its own, in which the host's files are not",
+				Allow: "--show " + p + " would show one that is there"}, false
+		}
+	}
+	return Denial{}, false
+}
+
+// ownTmp is what a jail has of its own.
+var ownTmp = []string{"/tmp", "/var/tmp"}
+
 func (e *explainer) hidden(p string) Denial {
 	return Denial{Kind: DenialRead, Path: p, Evidence: ByMounts, Denied: "the sandbox does not show this command " + p + ", where secrets or sockets of the host lie",
-		Allow: "taking it off the list of hidden paths would allow it"}
+		Allow: "--show " + holderOf(p, e.report.Hidden) + " would allow it"}
 }
 
 // hint is what words alone say.
@@ -265,7 +332,7 @@ func (e *explainer) hint(kind DenialKind) Denial {
 func (e *explainer) paths(line string) []string {
 	var out, last []string
 	add := func(s string) {
-		s = strings.TrimRight(s, ":,;.)]")
+		s = strings.Trim(strings.TrimRight(s, ":,;.)]"), `'"`)
 		if s == "" || len(s) > 4096 || strings.ContainsAny(s, "\x00\n") || strings.Contains(s, "://") {
 			return
 		}
@@ -295,8 +362,14 @@ func (e *explainer) paths(line string) []string {
 			}
 		}
 	}
-	if parts := strings.Split(line, ": "); len(parts) > 2 { // "bash: line 1: name: error"
-		add(parts[len(parts)-2])
+	if parts := strings.Split(line, ": "); len(parts) > 2 { // "bash: line 1: name: error", "sh: 1: cannot create name: error"
+		name := parts[len(parts)-2]
+		if rest, ok := strings.CutPrefix(name, "cannot "); ok {
+			_, name, _ = strings.Cut(rest, " ")
+		}
+		if !strings.Contains(name, " ") {
+			add(name)
+		}
 	}
 	return append(out, last...)
 }
@@ -309,6 +382,16 @@ func within(p string, folders []string) bool {
 		}
 	}
 	return false
+}
+
+// holderOf is that one of the folders in which a path lies.
+func holderOf(p string, folders []string) string {
+	for _, f := range folders {
+		if within(p, []string{f}) {
+			return f
+		}
+	}
+	return p
 }
 
 func containsWord(text, word string) bool {

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/hardshell-dev/hardshell/fault"
@@ -108,34 +109,51 @@ func maskedPaths(policy Policy) []string {
 		}
 	}
 	homes := homeFolders()
-	everywhere := func(p string) {
-		rest, ok := strings.CutPrefix(p, "~")
-		if !ok {
-			add(p)
-			return
-		}
-		for _, h := range homes {
-			add(h + rest)
-		}
-	}
 	for _, m := range masks {
-		if !shown(m.Path, policy.Shown) {
-			everywhere(m.Path)
+		for _, p := range everywhere(m.Path, homes) {
+			add(p)
 		}
 	}
 	for _, p := range ownPlaces() {
-		if !shown(p, policy.Shown) {
+		add(p)
+	}
+	for _, h := range policy.Hidden {
+		for _, p := range everywhere(h, homes) {
 			add(p)
 		}
-	}
-	for _, p := range policy.Hidden {
-		everywhere(p)
 	}
 	for _, p := range socketPaths() {
 		private := !policy.SharedTmp && (strings.HasPrefix(p, "/tmp/") || strings.HasPrefix(p, "/var/tmp/"))
-		if !private && !strings.HasPrefix(p, "/run/") && !shown(p, policy.Shown) {
+		if !private && !strings.HasPrefix(p, "/run/") {
 			add(p)
 		}
+	}
+	shown := shownPaths(policy)
+	return slices.DeleteFunc(out, func(p string) bool { return within(p, shown) })
+}
+
+// shownPaths resolves what the policy wants to be seen.
+func shownPaths(policy Policy) []string {
+	var out []string
+	for _, s := range policy.Shown {
+		for _, p := range everywhere(s, homeFolders()) {
+			if real, err := filepath.EvalSymlinks(p); err == nil && real != "/" {
+				out = append(out, real)
+			}
+		}
+	}
+	return out
+}
+
+// everywhere is a path, or one below each home.
+func everywhere(p string, homes []string) []string {
+	rest, ok := strings.CutPrefix(p, "~")
+	if !ok {
+		return []string{p}
+	}
+	var out []string
+	for _, h := range homes {
+		out = append(out, h+rest)
 	}
 	return out
 }

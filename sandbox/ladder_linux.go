@@ -120,7 +120,7 @@ func (l *layout) furnish(spec *Spec) error {
 
 // furnished enters what became of that.
 func (r *Report) furnished(l *layout) {
-	r.Writable, r.Protected, r.Hidden = l.Writable, l.readonly, l.hidden
+	r.Writable, r.Protected, r.Hidden, r.Shown = l.Writable, l.readonly, l.hidden, l.shown
 	r.Missing = append(r.Missing, l.missing...)
 }
 

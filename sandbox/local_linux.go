@@ -63,6 +63,7 @@ func (l *layout) furnishPlace(p place) error {
 		l.uncover(p.path)
 		return l.writable(p.path, p.path)
 	case seenPlace:
+		l.shown = append(l.shown, p.path)
 		l.uncover(p.path)
 		return l.bind(p.path, p.path, false)
 	}
@@ -111,15 +112,18 @@ func (l *layout) places(spec *Spec) ([]place, []repository, error) {
 	}
 	if real, err := filepath.EvalSymlinks(spec.Cwd); err == nil {
 		l.Home = real
-		if at[real] != writePlace && (at[real] == maskPlace || l.hides(real, at)) {
+		kind, ok := at[real]
+		if ok && (kind == maskPlace || kind == coverPlace) || !ok && l.hides(real, at) {
 			at[real] = seenPlace
 		}
 	}
+	wanted := shownPaths(policy)
 	for _, repo := range repos {
-		for _, p := range repo.seen {
-			if _, ok := at[p]; !ok && l.hides(p, at) {
-				at[p] = seenPlace
-			}
+		wanted = append(wanted, repo.seen...)
+	}
+	for _, p := range wanted {
+		if _, ok := at[p]; !ok && l.hides(p, at) {
+			at[p] = seenPlace
 		}
 	}
 	var out []place

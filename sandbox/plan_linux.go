@@ -31,6 +31,7 @@ type layout struct {
 	uncovered []string // closed folders that were covered already
 	readonly  []string // parts of writable folders that stay read-only
 	hidden    []string // what the box does not see of the host
+	shown     []string // what it sees all the same
 	missing   []string // what this rung cannot hold to
 	tmp       string   // the folder for TMPDIR, where /tmp is not the box's own
 	guards    []guard

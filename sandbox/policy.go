@@ -71,7 +71,7 @@ type Policy struct {
 	// The rest is for local boxes. A leading ~ stands for every home.
 	SharedTmp bool     // the host's /tmp and /var/tmp, which WorkspaceWrite may then write, instead of private ones
 	Hidden    []string // host paths that are not seen, beside Masks
-	Shown     []string // paths of Masks, or folders that hold some, that are seen all the same
+	Shown     []string // host paths that are seen all the same: of Masks, or in one, or folders that hold some
 }
 
 // confines says whether the mode restricts anything.

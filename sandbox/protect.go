@@ -12,7 +12,8 @@ var protected = []string{
 	".hardshell", "hardshell.toml", ".codex",
 }
 
-// shown says whether a path of the mask list is to be seen after all: it is named, or lies below what is named.
+// shown says whether a path of the mask list, as it stands there, is to be seen after all: it is named, or lies below what
+// is named.
 func shown(mask string, list []string) bool {
 	for _, s := range list {
 		if s = path.Clean(s); mask == s || strings.HasPrefix(mask, s+"/") {

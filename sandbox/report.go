@@ -24,10 +24,11 @@ type Report struct {
 	Remedies []string `json:"remedies,omitempty"`
 	Limits   string   `json:"limits"` // "hard" where the kernel enforces what was asked, "soft" where the resident looks from time to time, "none" where nothing was asked
 
-	// What the box was furnished with, in its own paths. All three are empty where nothing is restricted.
+	// What the box was furnished with, in its own paths. All are empty where nothing is restricted.
 	Writable  []string `json:"writable,omitempty"`  // folders that can be written
 	Protected []string `json:"protected,omitempty"` // what lies in them and can not
 	Hidden    []string `json:"hidden,omitempty"`    // the host's paths that are covered or closed
+	Shown     []string `json:"shown,omitempty"`     // what lies in those, or in a folder of the box's own, and can be read
 }
 
 // String is the report in one line: "jail, workspace-write, network off", and what is less than was asked.

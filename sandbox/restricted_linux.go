@@ -44,7 +44,7 @@ func (l *layout) restricted(spec *Spec) error {
 	} else {
 		l.hidden = append(l.hidden, spec.Dir) // not made yet
 	}
-	for _, h := range l.hidden {
+	for _, h := range slices.Concat(l.hidden, ownPlaces()) {
 		if within(h, roots) && !slices.Contains(roots, h) {
 			return fault.New(fault.Isolation, "%s is to be hidden and lies in a writable folder, which takes a jail", h).
 				WithTry("work in a folder below, or take %s off the list of hidden paths", h)
@@ -63,7 +63,8 @@ func (l *layout) restricted(spec *Spec) error {
 	if policy.SharedTmp && policy.Mode == WorkspaceWrite {
 		l.Writable = append(l.Writable, tmpFolders...)
 	}
-	l.Readable = append(readableBut(l.hidden), l.Home)
+	l.shown = append(shownPaths(policy), l.Home)
+	l.Readable = append(readableBut(l.hidden), l.shown...)
 	if policy.Network == NetworkFull {
 		if real, err := filepath.EvalSymlinks("/etc/resolv.conf"); err == nil {
 			l.Readable = append(l.Readable, real)

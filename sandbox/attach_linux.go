@@ -130,6 +130,37 @@ func (b *Box) Live() []*process.Job {
 // LastEnd is when the last call had ended that ended before we came to own the box; zero is none, or not known.
 func (b *Box) LastEnd() time.Time { return b.lastEnd }
 
+// Rest ends the box if nothing lives in it: no call goes on, and no call left a process behind. It says whether it did.
+// Nothing is lost then, and [Known] forgets the box. The caller starts nothing meanwhile.
+func (b *Box) Rest() (bool, error) {
+	answer := make(chan bool, 1)
+	b.mu.Lock()
+	if b.gone != nil || b.version < 3 || len(b.keys) > 0 || b.resting != nil {
+		defer b.mu.Unlock()
+		return false, nil
+	}
+	b.resting = answer
+	b.mu.Unlock()
+	if err := b.send([]byte{byte(resident.KindRest)}, nil); err != nil || !<-answer {
+		return false, err
+	}
+	err := b.Close()
+	if err == nil {
+		err = os.Remove(filepath.Join(b.dir, reportName))
+	}
+	return true, err
+}
+
+// rests takes the answer to Rest's question.
+func (b *Box) rests(yes bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.resting != nil {
+		b.resting <- yes
+		b.resting = nil
+	}
+}
+
 // Find says what became of a command, of which it reads Key, Index, Lease and Fence only, and returns its job if it was
 // ever started. It starts nothing. After a Never no earlier owner of the lease can start it, for their fence is lower.
 func (b *Box) Find(ctx context.Context, c process.Command) (*process.Job, Found, error) {
@@ -357,7 +388,7 @@ func bootID() string {
 	return string(bytes.TrimSpace(text))
 }
 
-// Known says that a box has lived in a state folder.
+// Known says that a box has lived in a state folder, and did not end by [Box.Rest].
 func Known(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, reportName))
 	return err == nil

@@ -26,6 +26,9 @@ func (b *Box) Find(context.Context, process.Command) (*process.Job, Found, error
 	return nil, Never, unsupported()
 }
 
+// Rest has nothing to end.
+func (b *Box) Rest() (bool, error) { return false, nil }
+
 // Live is empty.
 func (b *Box) Live() []*process.Job { return nil }
 

@@ -45,6 +45,7 @@ type Box struct {
 	request uint32
 	asked   map[uint32]question
 	told    map[uint32]chan resident.Took
+	resting chan bool        // the answer to a question for rest; nil when there is none
 	calls   map[uint32]*call // by the resident's number, until ended and silent
 	keys    map[string]*call // calls that go on, by path
 	guards  []guard
@@ -389,6 +390,8 @@ func (b *Box) hear(kind resident.Kind, body []byte) {
 		if m, err := resident.ParseTook(body); err == nil {
 			b.took(m)
 		}
+	case resident.KindRests:
+		b.rests(len(body) > 0 && body[0] == 1)
 	case resident.KindRoom:
 		if number, err := resident.ParseRoom(body); err == nil {
 			b.hasRoom(number)
@@ -450,6 +453,10 @@ func (b *Box) end(why error) {
 		}
 		for _, answer := range b.told {
 			close(answer)
+		}
+		if b.resting != nil {
+			close(b.resting)
+			b.resting = nil
 		}
 		for _, c := range b.keys {
 			calls = append(calls, c)

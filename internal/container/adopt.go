@@ -38,6 +38,8 @@ type Keeper interface {
 	LastEnd() time.Time
 	// Detach lets go of the box, which lives on for its lease. Its jobs end with fault.Conflict, code handed_over.
 	Detach() error
+	// Rest ends the box if nothing lives in it, and says whether it did. Nothing is started meanwhile.
+	Rest() (bool, error)
 	// Restarted says that the container had a box before this one, and lost it with all its processes.
 	Restarted() bool
 }
@@ -184,6 +186,7 @@ func (s *Service) adoptOne(ctx context.Context, r row) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.spec, p.ws, p.boot, p.tree = spec, &ws, b, s.watch.add(ws.Dir)
+	p.active, p.stored = r.LastActive, r.LastActive
 	if end := box.LastEnd(); end.After(r.LastActive) {
 		p.active = end
 	}
@@ -219,7 +222,7 @@ func (s *Service) letGo(ctx context.Context, p *place) error {
 		return context.Cause(ctx)
 	}
 	keeper, ok := b.box.(Keeper)
-	if !ok {
+	if !ok || s.rest(p, 0) {
 		return s.shut(ctx, p)
 	}
 	p.mu.Lock()
@@ -231,4 +234,49 @@ func (s *Service) letGo(ctx context.Context, p *place) error {
 		return fmt.Errorf("hand over container: %w", err)
 	}
 	return nil
+}
+
+// restAfter is how long a container does nothing before it is looked whether anything lives in it at all. One in which
+// nothing does has no process of ours either; its next command boots it anew, in a few milliseconds.
+const restAfter = 30 * time.Second
+
+// restIdle ends the boxes in which nothing lives.
+func (s *Service) restIdle() {
+	s.mu.Lock()
+	places := make([]*place, 0, len(s.places))
+	for _, p := range s.places {
+		places = append(places, p)
+	}
+	s.mu.Unlock()
+	for _, p := range places {
+		s.rest(p, restAfter)
+	}
+}
+
+// rest ends a place's box if it was idle for so long and nothing lives in it. Whoever wants the box meanwhile waits.
+func (s *Service) rest(p *place, idle time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b := p.boot
+	if b == nil || p.running > 0 || s.now().Before(p.active.Add(idle)) {
+		return false
+	}
+	select {
+	case <-b.done:
+	default:
+		return false // booting, for somebody
+	}
+	keeper, ok := b.box.(Keeper)
+	if !ok || b.over() {
+		return false
+	}
+	ended, err := keeper.Rest()
+	if err != nil {
+		s.log.Error("an idle box could not be ended", "container", p.id, "error", err)
+	}
+	if ended {
+		p.boot = nil
+		s.log.Info("container rests", "container", p.id)
+	}
+	return ended
 }

@@ -253,10 +253,10 @@ func (s *Service) shut(ctx context.Context, p *place) error {
 	b, tree := p.boot, p.tree
 	p.tree = nil
 	p.mu.Unlock()
+	defer s.watch.remove(tree)
 	if b == nil {
 		return nil
 	}
-	defer s.watch.remove(tree)
 	select {
 	case <-b.done:
 	case <-ctx.Done():

@@ -37,6 +37,7 @@ func (s *Service) reap(ctx context.Context) error {
 	if err := s.flush(ctx); err != nil {
 		return err
 	}
+	s.restIdle()
 	s.sweepBlobs(ctx, "")
 	rows, err := s.dueRows(ctx, reapBatch)
 	if err != nil {

@@ -118,6 +118,8 @@ type keptBox struct {
 	*fakeBox
 	lastEnd time.Time
 	live    []Job
+	alone   bool // nothing lives in it
+	asked   int  // to rest
 }
 
 func (k *keeping) Adopt(context.Context, Spec) (Keeper, error) {
@@ -148,6 +150,13 @@ func (b *keptBox) Live() []Job        { return b.live }
 func (b *keptBox) LastEnd() time.Time { return b.lastEnd }
 func (b *keptBox) Detach() error      { return nil }
 func (b *keptBox) Restarted() bool    { return false }
+func (b *keptBox) Rest() (bool, error) {
+	b.asked++
+	if b.alone {
+		close(b.done)
+	}
+	return b.alone, nil
+}
 
 // restartKeeping makes a new service over a runtime that adopts.
 func (b *bench) restartKeeping(t *testing.T, left *keptBox) *keeping {
@@ -306,5 +315,37 @@ func TestFencesGrowWithEveryServer(t *testing.T) {
 	b.restartKeeping(t, nil)
 	if b.fence != far+1 || first >= far {
 		t.Errorf("%d after %d", b.fence, far)
+	}
+}
+
+func TestAContainerInWhichNothingLivesRests(t *testing.T) {
+	b := newBench(t, Limits{})
+	c := b.create(t)
+	b.run(t, c.ID, "true")
+	box := &keptBox{fakeBox: &fakeBox{done: make(chan struct{}), jobs: map[*process.Job]func(){}}, lastEnd: b.clock.time()}
+	b.restartKeeping(t, box)
+	box.f = b.fake
+	round := func(after time.Duration, asked int, over bool) {
+		t.Helper()
+		b.clock.advance(after)
+		if err := b.reap(b.ctx); err != nil {
+			t.Fatal(err)
+		}
+		p := b.known(c.ID)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if box.asked != asked || (p.boot == nil) != over {
+			t.Errorf("asked %d times, want %d; box gone %v, want %v", box.asked, asked, p.boot == nil, over)
+		}
+	}
+	round(restAfter-time.Second, 0, false)
+	round(2*time.Second, 1, false) // something lives
+	box.alone = true
+	round(time.Second, 2, true)
+	if got, err := b.Get(b.ctx, "org", c.ID); err != nil || got.Status != Active {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if r := b.run(t, c.ID, "hello"); r.Stdout.Text != "hello\n" || r.Restarted {
+		t.Errorf("the next command: %+v", r)
 	}
 }

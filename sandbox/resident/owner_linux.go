@@ -98,6 +98,8 @@ func (s *server) obey(c *conn, message []byte) bool {
 		s.say(s.resize(&m).append(nil))
 	case KindListen:
 		return s.listen(body, c.rights)
+	case KindRest:
+		s.rest()
 	case KindShutdown:
 		s.shutDown()
 	default:

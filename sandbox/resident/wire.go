@@ -6,7 +6,7 @@ import "time"
 // with, so an owner knows all versions from Oldest on and adopts no older one. What never changes, so that any owner can
 // end any resident: the socket's place, the first field of Hello, and KindEnd.
 //
-// Version 2 has no Lease, Fence and Arg0 in Start, no KindFind, KindKeep, KindEnd and KindListen, no LastEnd in Welcome and
+// Version 2 has no Lease, Fence and Arg0 in Start, no KindFind, KindKeep, KindEnd, KindRest and KindListen, no LastEnd in Welcome and
 // no Limit in the end of a job.
 const (
 	Version = 3
@@ -57,6 +57,7 @@ const (
 	KindKeep                       // from now on the resident outlives its owner, by the plan's grace
 	KindEnd                        // End; the only message beside Hello that a guest may send
 	KindListen                     // see AppendListen
+	KindRest                       // exit if nothing lives; answered by KindRests
 )
 
 // kindBecome is a spawner's word to a spare, on the connection that an owner's will replace.
@@ -74,6 +75,7 @@ const (
 	KindSilent                   // the job's number: now nothing can
 	KindTook                     // Took
 	KindRoom                     // the job's number: it takes input again
+	KindRests                    // 1: nothing lived, and the resident ends; 0: something does
 )
 
 // Hello presents an owner.

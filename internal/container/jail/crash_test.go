@@ -237,6 +237,30 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
+// TestHandOverLeavesOnlyWhatLives: a box in which nothing does ends with its gateway.
+func TestHandOverLeavesOnlyWhatLives(t *testing.T) {
+	data, mark := t.TempDir(), fmt.Sprintf("76%05d", os.Getpid())
+	s, db, ctx := serviceOf(t, data, data)
+	idle, busy := create(t, s, ctx), create(t, s, ctx)
+	run(t, s, ctx, idle, "echo kept >kept")
+	run(t, s, ctx, busy, "sleep "+mark+" >/dev/null 2>&1 &")
+	if err := s.HandOver(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if left := strays(data, mark); len(left) != 2 { // the process and its resident
+		t.Errorf("left %q", left)
+	}
+	db.Close()
+	s, ctx = service(t, data)
+	if r := run(t, s, ctx, idle, "cat kept"); r.Stdout.Text != "kept\n" || r.Restarted {
+		t.Errorf("got %+v", r)
+	}
+	if err := s.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	none(t, data, mark)
+}
+
 // TestUnknownVersionIsReplaced has a gateway find a box of a version that it does not speak.
 func TestUnknownVersionIsReplaced(t *testing.T) {
 	data, mark := t.TempDir(), fmt.Sprintf("78%05d", os.Getpid())

@@ -26,6 +26,7 @@ var reattachCases = []testCase{
 	{"what is gone is told apart", goneAndKept},
 	{"a box without its lease is not adopted", noLease},
 	{"a settled command may be settled again", settling},
+	{"a box in which nothing lives may rest", resting},
 }
 
 func runReattach(t *testing.T, factory func(t testing.TB) container.Runtime) {
@@ -319,4 +320,39 @@ func settling(t *testing.T, p *place) {
 	if err := adopter.Settle(wait(t), p.spec, filepath.Join("..", "report.json"), 0); err == nil {
 		t.Error("a path was taken for a key")
 	}
+}
+
+func resting(t *testing.T, p *place) {
+	k := p.box.(container.Keeper)
+	c := p.command("echo ran >>runs; (setsid sleep 7000015 &) >/dev/null 2>&1; echo up")
+	p.end(t, p.start(t, c))
+	if ended, err := k.Rest(); ended || err != nil {
+		t.Fatalf("it rested over a living process: %v, %v", ended, err)
+	}
+	p.want(t, count("7000015"), "1\n")
+	running := p.start(t, p.command("until [ -e go ]; do sleep 0.01; done"))
+	if ended, err := k.Rest(); ended || err != nil {
+		t.Fatalf("it rested over a call: %v, %v", ended, err)
+	}
+	p.put(t, "go", nil)
+	p.end(t, running)
+	p.run(t, "kill $(pgrep -f 'sleep 7000015' || grep -l 7000015 /proc/[0-9]*/cmdline | cut -d/ -f3)")
+	deadline := time.Now().Add(patience)
+	for ended := false; !ended; {
+		var err error
+		if ended, err = k.Rest(); err != nil || time.Now().After(deadline) {
+			t.Fatalf("it never rested: %v", err)
+		}
+	}
+	select {
+	case <-k.Done():
+	case <-time.After(patience):
+		t.Error("it rests and is not done")
+	}
+	p.open(t)
+	if p.box.(container.Keeper).Restarted() {
+		t.Error("a rest is told as a loss")
+	}
+	p.end(t, p.start(t, c)) // the key is still a key
+	p.want(t, "cat runs", "ran\n")
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/hardshell-dev/hardshell/sandbox/process"
 )
@@ -22,18 +23,19 @@ type idle struct {
 
 // memory is of one box, in MiB.
 type memory struct {
-	PSS  float64 `json:"pss_mib"`  // of its resident
-	Slab float64 `json:"slab_mib"` // of the kernel: what the machine's grew by, so that noise is in it
-	Sum  float64 `json:"sum_mib"`
+	PSS    float64 `json:"pss_mib"`    // of its resident
+	Kernel float64 `json:"kernel_mib"` // what the machine's slab, stacks and page tables grew by, so that noise is in it
+	Sum    float64 `json:"sum_mib"`
 }
 
 const (
 	idleBoxes    = 16
 	idleCommands = 1000
+	restAfter    = 3 * time.Second // an idle resident gives back after one
 )
 
 func measureIdle(base string) (*idle, error) {
-	slabBefore, err := slab()
+	before, err := kernel()
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +51,7 @@ func measureIdle(base string) (*idle, error) {
 		}
 	}
 	out := &idle{Boxes: idleBoxes, Commands: idleCommands}
-	if out.Fresh, err = weigh(slabBefore); err != nil {
+	if out.Fresh, err = weigh(before); err != nil {
 		return nil, err
 	}
 	for i := range idleCommands {
@@ -59,18 +61,13 @@ func measureIdle(base string) (*idle, error) {
 			}
 		}
 	}
-	// Their job folders are the disk's and go before the second look, as far as the kernel keeps them in memory.
-	for i := range all.n {
-		if err := os.RemoveAll(filepath.Join(base, "boxes", strconv.Itoa(i+1), "box", "jobs")); err != nil {
-			return nil, err
-		}
-	}
-	out.Used, err = weigh(slabBefore)
+	time.Sleep(restAfter)
+	out.Used, err = weigh(before)
 	return out, err
 }
 
 // weigh looks at all residents of ours. The spare one waits for a box and is none's.
-func weigh(slabBefore int64) (m memory, err error) {
+func weigh(before int64) (m memory, err error) {
 	self, err := os.Readlink("/proc/self/exe")
 	if err != nil {
 		return m, err
@@ -98,17 +95,27 @@ func weigh(slabBefore int64) (m memory, err error) {
 	if found != idleBoxes {
 		return m, fmt.Errorf("%d residents of %d can be seen; try it as root", found, idleBoxes)
 	}
-	now, err := slab()
+	now, err := kernel()
 	if err != nil {
 		return m, err
 	}
 	m.PSS /= idleBoxes
-	m.Slab = float64(now-slabBefore) / 1024 / idleBoxes
-	m.Sum = m.PSS + m.Slab
+	m.Kernel = float64(now-before) / 1024 / idleBoxes
+	m.Sum = m.PSS + m.Kernel
 	return m, nil
 }
 
-func slab() (kib int64, err error) { return field("/proc/meminfo", "Slab:") }
+// kernel is what the machine's kernel holds and cannot give back, in KiB. Its caches of files it can.
+func kernel() (kib int64, err error) {
+	for _, name := range []string{"SUnreclaim:", "KernelStack:", "PageTables:"} {
+		n, err := field("/proc/meminfo", name)
+		if err != nil {
+			return 0, err
+		}
+		kib += n
+	}
+	return kib, nil
+}
 
 // field reads a number of KiB.
 func field(file, name string) (int64, error) {

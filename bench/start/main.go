@@ -81,8 +81,8 @@ func (r *report) print() {
 		fmt.Printf("hardshell run is %.2f× bubblewrap; hold ≤ 1.8×\n", r.RunToBubblewrap)
 	}
 	if i := r.Idle; i != nil {
-		fmt.Printf("an idle box, of %d: fresh %.2f MiB (PSS %.2f, slab %.2f), after %d commands %.2f MiB (PSS %.2f, slab %.2f); hold ≤ 1.8 and ≤ 3 MiB\n",
-			i.Boxes, i.Fresh.Sum, i.Fresh.PSS, i.Fresh.Slab, i.Commands, i.Used.Sum, i.Used.PSS, i.Used.Slab)
+		fmt.Printf("an idle box, of %d: fresh %.2f MiB (PSS %.2f, kernel %.2f), after %d commands %.2f MiB (PSS %.2f, kernel %.2f); hold ≤ 1.8 and ≤ 3 MiB\n",
+			i.Boxes, i.Fresh.Sum, i.Fresh.PSS, i.Fresh.Kernel, i.Commands, i.Used.Sum, i.Used.PSS, i.Used.Kernel)
 	}
 	for _, s := range r.Skipped {
 		fmt.Println("not measured:", s)

@@ -35,6 +35,8 @@ type server struct {
 	leases   leases
 	kept     bool          // the owner has said that we are to outlive it
 	graceEnd time.Duration // 0: an owner is there
+	trimAt   time.Duration // see trim; 0 is never
+	ended    int           // calls since the last
 	lastEnd  int64         // of a call, in Unix nanoseconds
 
 	lastJob uint32
@@ -373,6 +375,7 @@ func (s *server) patience() int {
 	}
 	if !s.busy() {
 		consider(s.graceEnd)
+		consider(s.trimAt)
 	}
 	consider(s.dog.next)
 	consider(s.tellAt)
@@ -398,6 +401,9 @@ func (s *server) patience() int {
 
 // due acts on deadlines that have passed.
 func (s *server) due(now time.Duration) {
+	if s.trimAt > 0 && now >= s.trimAt {
+		s.trim()
+	}
 	if s.graceEnd > 0 && now >= s.graceEnd && !s.busy() {
 		s.shutDown()
 	}

@@ -20,7 +20,7 @@ const clientArg = "client"
 
 // task is what the client is to measure. Addresses are as it sees them.
 type task struct {
-	Direct   string // a server that repeats a byte and serves a stream; "" where it cannot be reached
+	Direct   string // a server that repeats a byte and serves a stream
 	Proxy    string
 	Samples  int
 	Bytes    int64
@@ -54,10 +54,8 @@ func client(text string) int {
 func (t task) measure() ([]figure, error) {
 	direct, through := series{name: "connection and first byte, direct"}, series{name: "connection and first byte, through CONNECT"}
 	for range t.Samples {
-		if t.Direct != "" {
-			if err := direct.time(func() error { return touch(net.Dial("tcp", t.Direct)) }); err != nil {
-				return nil, err
-			}
+		if err := direct.time(func() error { return touch(net.Dial("tcp", t.Direct)) }); err != nil {
+			return nil, err
 		}
 		if err := through.time(func() error { return touch(t.connect(bareHost)) }); err != nil {
 			return nil, err
@@ -68,12 +66,7 @@ func (t task) measure() ([]figure, error) {
 		name string
 		dial func() (net.Conn, error)
 	}{
-		{"bytes, direct", func() (net.Conn, error) {
-			if t.Direct == "" {
-				return nil, nil
-			}
-			return net.Dial("tcp", t.Direct)
-		}},
+		{"bytes, direct", func() (net.Conn, error) { return net.Dial("tcp", t.Direct) }},
 		{"bytes, through a tunnel", func() (net.Conn, error) { return t.connect(bareHost) }},
 	} {
 		rate, err := t.stream(way.dial())
@@ -127,7 +120,7 @@ func touch(c net.Conn, err error) error {
 
 // stream reads bytes and returns the rate in GB/s.
 func (t task) stream(c net.Conn, err error) (float64, error) {
-	if c == nil || err != nil {
+	if err != nil {
 		return 0, err
 	}
 	defer c.Close()

@@ -51,9 +51,9 @@ func main() {
 		json.NewEncoder(os.Stdout).Encode(r)
 		return
 	}
-	fmt.Printf("%-44s %9s %9s %9s %7s\n", "way", "p50 ms", "p99 ms", "added ms", "GB/s")
+	fmt.Printf("%-54s %9s %9s %9s %7s\n", "way", "p50 ms", "p99 ms", "added ms", "GB/s")
 	for _, f := range r.Figures {
-		fmt.Printf("%-44s %9.3f %9.3f %9.3f %7.2f\n", f.Name, f.P50, f.P99, f.Added, f.GBs)
+		fmt.Printf("%-54s %9.3f %9.3f %9.3f %7.2f\n", f.Name, f.P50, f.P99, f.Added, f.GBs)
 	}
 	where := "client in a box"
 	if !r.Inside {

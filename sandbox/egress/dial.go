@@ -29,7 +29,7 @@ type dialer struct {
 }
 
 func dialTCP(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
-	var d net.Dialer
+	d := net.Dialer{KeepAlive: -1} // an idle time of our own ends it
 	return d.DialContext(ctx, "tcp", addr.String())
 }
 

@@ -5,15 +5,26 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// quietRounds of half the idle time end a tunnel. One is not enough: the two directions count at different moments.
-const quietRounds = 2
+const (
+	// quietRounds of half the idle time end a tunnel. One is not enough: the two directions count at different moments.
+	quietRounds = 2
+	// stallRounds of it end one whose reader takes nothing.
+	stallRounds = 4
+	// bulk is how much a direction moves by itself before the kernel is asked to. That needs a pipe, of which a user
+	// may have few, and most tunnels move little.
+	bulk = 256 << 10
+)
 
-// relay carries bytes both ways until both sides have ended, one breaks, or nothing moves for the idle time. Between TCP
-// connections the kernel moves them: they never come up here.
+// copyBuffers are for tunnels that move little.
+var copyBuffers = sync.Pool{New: func() any { return new([16 << 10]byte) }}
+
+// relay carries bytes both ways until both sides have ended, one breaks, or nothing moves for the idle time. In bulk the
+// kernel moves them between TCP connections: they never come up here.
 func (s *session) relay(remote net.Conn) {
 	early, _ := s.in.Peek(s.in.Buffered())
 	remote.SetWriteDeadline(time.Now().Add(s.p.options.Limits.Idle))
@@ -32,16 +43,17 @@ func (s *session) relay(remote net.Conn) {
 	<-up
 }
 
-// flow copies one direction. A read deadline wakes it to look whether anything moved in either; what the copy returned
-// until then is counted. On an error both ends are closed, at the end of the stream only the writing half.
+// flow copies one direction. A read deadline wakes it to look whether anything moved in either; what was copied until then
+// is counted. On an error both ends are closed, at the end of the stream only the writing half.
 func (s *session) flow(to, from net.Conn, count, moved *atomic.Int64) {
 	round := s.p.options.Limits.Idle / quietRounds
 	last, quiet := moved.Load(), 0
 	for {
 		now := time.Now()
+		stall := now.Add(stallRounds * round)
 		from.SetReadDeadline(now.Add(round))
-		to.SetWriteDeadline(now.Add(4 * round))
-		n, err := io.Copy(to, from)
+		to.SetWriteDeadline(stall)
+		n, err := move(to, from)
 		count.Add(n)
 		moved.Add(n)
 		if err == nil {
@@ -57,10 +69,39 @@ func (s *session) flow(to, from net.Conn, count, moved *atomic.Int64) {
 		} else {
 			quiet++
 		}
-		if !errors.Is(err, os.ErrDeadlineExceeded) || quiet >= quietRounds || s.ctx.Err() != nil {
+		// Past the stall it was a write that timed out, and bytes are lost: the stream may not go on without them.
+		if !errors.Is(err, os.ErrDeadlineExceeded) || quiet >= quietRounds || !time.Now().Before(stall) || s.ctx.Err() != nil {
 			to.Close()
 			from.Close()
 			return
 		}
 	}
 }
+
+// move copies until the end of the stream, which is no error.
+func move(to, from net.Conn) (n int64, err error) {
+	buf := copyBuffers.Get().(*[16 << 10]byte)
+	for n < bulk {
+		k, err := from.Read(buf[:])
+		if k > 0 {
+			w, bad := to.Write(buf[:k])
+			n += int64(w)
+			if bad != nil {
+				copyBuffers.Put(buf)
+				return n, errBroken // whatever it was: not all bytes went
+			}
+		}
+		if err != nil {
+			copyBuffers.Put(buf)
+			if err == io.EOF {
+				err = nil
+			}
+			return n, err
+		}
+	}
+	copyBuffers.Put(buf)
+	rest, err := io.Copy(to, from)
+	return n + rest, err
+}
+
+var errBroken = errors.New("the tunnel broke")

@@ -344,7 +344,7 @@ func (s *server) end(j *job) {
 	}
 	j.dirty = false
 	delete(s.keys, path(j.key, j.index))
-	s.rest()
+	s.count()
 	s.lastEnd = j.exit.Ended
 	if s.owner == nil {
 		s.graceEnd = monotonic() + s.plan.Grace // it begins anew after each call

@@ -12,8 +12,8 @@ const (
 	trimCalls = 64
 )
 
-// rest counts a call that has ended.
-func (s *server) rest() {
+// count counts a call that has ended.
+func (s *server) count() {
 	if s.ended++; s.ended >= trimCalls {
 		s.trimAt = monotonic() + trimAfter
 	}

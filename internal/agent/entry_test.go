@@ -37,6 +37,8 @@ func TestTroubleIsTold(t *testing.T) {
 				"limit was reached, so that the result may be incomplete.", "timeout"},
 		{"the limit on the disk", container.Result{ExitCode: 137, Cancelled: true, Breach: container.BreachDisk, BreachText: "Too much."}, "disk_limit",
 			"shell: stopped: Too much.", "Stopped: the container's limit on disk space was reached. Delete files that are not needed first.", "exit"},
+		{"the limit on processes", container.Result{ExitCode: 137, Signal: "SIGKILL", Breach: container.BreachProcesses, BreachText: "Too many."}, "process_limit",
+			"shell: stopped: Too many.", "Stopped: the container's limit on processes was reached. Start fewer at once.", "exit"},
 		{"cancelled", container.Result{ExitCode: 137, Cancelled: true, OutOfMemory: true}, "cancelled", "",
 			"Cancelled before it ended.", "exit"},
 	} {

@@ -207,6 +207,8 @@ func note(e openai.ShellOutput) string {
 		notes = append(notes, "The command was not started.")
 	case reason == container.BreachDisk:
 		notes = append(notes, "Stopped: the container's limit on disk space was reached. Delete files that are not needed first.")
+	case reason == container.BreachProcesses:
+		notes = append(notes, "Stopped: the container's limit on processes was reached. Start fewer at once.")
 	case reason == container.BreachFull:
 		notes = append(notes, "Stopped: it was filling the disk that all containers share. Use less space.")
 	}

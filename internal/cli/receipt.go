@@ -18,6 +18,7 @@ type receipt struct {
 	TimedOut    bool     `json:"timed_out,omitempty"`
 	Cancelled   bool     `json:"cancelled,omitempty"`
 	OutOfMemory bool     `json:"out_of_memory,omitempty"`
+	Limit       string   `json:"limit,omitempty"` // "memory" | "processes": the limit of the box that ended it
 	Error       string   `json:"error,omitempty"`
 	DurationMS  int64    `json:"duration_ms"`
 	OpenMS      float64  `json:"open_ms"`
@@ -42,7 +43,7 @@ type receipt struct {
 // account makes the receipt of a command that has ended.
 func (c runCommand) account(exit process.Exit, report sandbox.Report, opened time.Duration) receipt {
 	took := exit.Ended.Sub(exit.Started)
-	return receipt{ExitCode: exit.Code, Signal: exit.Signal, TimedOut: exit.TimedOut, OutOfMemory: exit.OutOfMemory, Error: exit.Error,
+	return receipt{ExitCode: exit.Code, Signal: exit.Signal, TimedOut: exit.TimedOut, OutOfMemory: exit.OutOfMemory, Limit: exit.Limit, Error: exit.Error,
 		DurationMS: took.Milliseconds(), OpenMS: float64(opened.Microseconds()) / 1000, Sandbox: c.Sandbox, Network: cmp.Or(report.Network, c.Network), TTY: c.TTY,
 		Asked: string(report.Asked), Rung: string(report.Got), Missing: report.Missing, Remedies: report.Remedies,
 		StdoutBytes: exit.Stdout, StderrBytes: exit.Stderr, StdoutLost: exit.StdoutLost, StderrLost: exit.StderrLost, duration: took}
@@ -76,6 +77,8 @@ func (r receipt) String() string {
 		how += " (time ran out)"
 	case r.Cancelled:
 		how += " (cancelled)"
+	case r.Limit != "" && r.Limit != "memory":
+		how += " (limit of " + r.Limit + ")"
 	case r.OutOfMemory:
 		how += " (out of memory)"
 	case r.Signal != "":

@@ -28,11 +28,17 @@ type Result struct {
 	Changed        []File   // files of the workspace that were made or changed meanwhile and exist; at most 64
 	ChangedMore    int      // how many more there are
 	ChangedPartial bool     // the watch missed something: there may be others
-	Breach         string   // BreachDisk | BreachFull: why the service itself stopped it; Cancelled is set too
+	Breach         string   // BreachDisk | BreachFull: why the service itself stopped it, Cancelled is set too; BreachProcesses
 	Output         string   // where later commands find its whole streams, stdout and stderr; empty: nowhere
 	BreachText     string   // the same as a sentence
 	Blocked        []string // what the network policy kept from the container's commands meanwhile, with what would allow it
 }
+
+// BreachProcesses is the breach of a command whose processes kept the container's limit used up.
+const BreachProcesses = "process_limit"
+
+// limitProcesses is how the box tells of it.
+const limitProcesses = "processes"
 
 // Execution is a command that was started in a container.
 type Execution struct {
@@ -107,6 +113,9 @@ func (e *Execution) finish() {
 	}
 	if b := e.breach.Load(); b != nil && (exit.Cancelled || err != nil) {
 		e.result.Breach, e.result.BreachText = b.reason, b.sentence
+	}
+	if exit.Limit == limitProcesses {
+		e.result.Breach, e.result.BreachText = BreachProcesses, "The container had as many processes as it may have, for so long that nothing else could be started."
 	}
 	for stream, view := range map[int]*process.View{process.Stdout: &e.result.Stdout, process.Stderr: &e.result.Stderr} {
 		if *view, err = e.job.View(stream, e.chars); err != nil && e.err == nil {

@@ -91,3 +91,15 @@ func limited(t *testing.T, data string, limits container.Limits) (*container.Ser
 	})
 	return s, ctx
 }
+
+// TestProcessLimitIsNamed fills a container's table of processes.
+func TestProcessLimitIsNamed(t *testing.T) {
+	s, ctx := limited(t, t.TempDir(), container.Limits{Pids: 64})
+	id := create(t, s, ctx)
+	if r := run(t, s, ctx, id, "exec perl -e 'while (1) { fork }'"); r.Breach != container.BreachProcesses || r.ExitCode != 137 || r.TimedOut {
+		t.Errorf("a bomb: %+v", r)
+	}
+	if r := run(t, s, ctx, id, "echo on"); r.Stdout.Text != "on\n" || r.Restarted {
+		t.Errorf("afterwards: %+v", r)
+	}
+}

@@ -39,7 +39,7 @@ type app struct {
 	tenants *tenant.Service
 	shell   container.Facts // what hosted commands get; Available says why they get nothing
 	drain   func(ctx context.Context) error
-	close   func(ctx context.Context) error
+	close   func(ctx context.Context, keep bool) error // keep: what was left running in boxes waits for the next start
 }
 
 // assemble puts the rooms together. This file alone knows every mechanism: a provider or a runtime is a folder, a
@@ -114,10 +114,10 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 	return &app{
 		handler: door, tenants: tenants, shell: facts,
 		drain: func(ctx context.Context) error { return errors.Join(loop.Close(ctx), responses.Close(ctx)) },
-		close: func(ctx context.Context) error {
+		close: func(ctx context.Context, keep bool) error {
 			defer stopSpawner()
 			end := containers.Close
-			if loop.HandedOver() { // commands of responses that go on go on themselves
+			if keep || loop.HandedOver() { // what lives in the boxes goes on, as responses that were handed over do
 				end = containers.HandOver
 			}
 			err := end(ctx)

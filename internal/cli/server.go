@@ -67,7 +67,7 @@ func openServer(ctx context.Context, c config.Config, logger *slog.Logger, annou
 	if err != nil {
 		return nil, err
 	}
-	undo.Add(func() { a.drain(ctx); a.close(ctx) })
+	undo.Add(func() { a.drain(ctx); a.close(ctx, false) })
 	removeAddress(c.Storage.Data) // an earlier owner's, who was killed
 	made, err := a.tenants.Bootstrap(ctx, filepath.Join(c.Storage.Data, adminKey))
 	if err != nil {
@@ -146,7 +146,7 @@ func (s *server) stop() error {
 	s.control.close()
 	closed, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
-	return errors.Join(err, s.app.close(closed))
+	return errors.Join(err, s.app.close(closed, s.announced))
 }
 
 // checkPublic refuses to show keys to a network.

@@ -154,8 +154,8 @@ func TestAnUncleanStopIsTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		closed := s.app.close
-		s.app.close = func(ctx context.Context) error {
-			if err := closed(ctx); err != nil {
+		s.app.close = func(ctx context.Context, keep bool) error {
+			if err := closed(ctx, keep); err != nil {
 				t.Error(err)
 			}
 			return broken

@@ -1,6 +1,7 @@
 package sandbox_test
 
 import (
+	"errors"
 	"os"
 	"runtime"
 	"slices"
@@ -117,9 +118,22 @@ var kernelAttempts = []attempt{
 		})
 	}, harmless: hostsRoot},
 	{item: 40, what: "type into the terminal", try: func(*victims) error { return call(unix.SYS_IOCTL, 0, unix.TIOCSTI, text("x")) }, harmless: "the probe has no terminal here"},
-	{item: 40, what: "a terminal of somebody's", try: func(*victims) error {
-		return opens("/dev/tty", unix.O_RDWR)
+	{item: 40, what: "paste into the console", try: func(*victims) error { return call(unix.SYS_IOCTL, 0, unix.TIOCLINUX, text("\x03")) }, harmless: "the probe has no console"},
+	{item: 40, what: "another line discipline", try: func(*victims) error {
+		return call(unix.SYS_IOCTL, 0, unix.TIOCSETD, uintptr(unsafe.Pointer(new(int32))))
 	}, harmless: "the probe has no terminal here"},
+	{item: 40, what: "somebody else's terminal", try: func(*victims) error {
+		var own unix.Stat_t
+		unix.Fstat(0, &own)
+		entries, err := os.ReadDir("/dev/pts")
+		for _, e := range entries {
+			var st unix.Stat_t
+			if unix.Stat("/dev/pts/"+e.Name(), &st) == nil && st.Rdev != own.Rdev && e.Name() != "ptmx" && opens("/dev/pts/"+e.Name(), unix.O_RDWR) == nil {
+				return nil
+			}
+		}
+		return errors.Join(err, errNothing)
+	}, harmless: "there may be none"},
 	{item: 41, what: "x32 numbers", try: func(*victims) error { return call(unix.SYS_GETPID | 0x40000000) }, harmless: "most kernels are built without them"},
 
 	{what: "watch the host's file systems", try: func(*victims) error { return call(unix.SYS_FANOTIFY_INIT, 0x200, 0) }},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hardshell-dev/hardshell/internal/require"
 	"github.com/hardshell-dev/hardshell/sandbox"
+	"golang.org/x/sys/unix"
 )
 
 // obeys is a workspace of which the user's own git makes something, made by these lines before the box is opened; and
@@ -70,6 +71,31 @@ func Test49GitRunsNothingThatABoxPlanted(t *testing.T) {
 	})
 }
 
+// Test49ARepositoryOfTheBoxesOwnIsObeyed is a limit, said in decision 0007.
+func Test49ARepositoryOfTheBoxesOwnIsObeyed(t *testing.T) {
+	_, err := exec.LookPath("git")
+	require.Feature(t, "git", err)
+	onWorld(t, func(t *testing.T, w world) {
+		work, mark := w.folder(t, "work"), w.at("work/mark")
+		onHost(t, work, mark, aRepository+"true")
+		box := w.workspaceWrite(t, work, sandbox.Policy{})
+		c := bash(evil + `git init -q n && git -C n commit -q --allow-empty -m n && printf '[core]\n\tfsmonitor = %s\n' $E >>n/.git/config
+			git update-index --add --cacheinfo 160000,$(git -C n rev-parse HEAD),n`)
+		c.Dir, c.Env = work, append([]string{"MARK=" + mark}, gitEnv...)
+		if got := run(t, box, c); got.Code != 0 {
+			t.Fatalf("got %+v", got)
+		}
+		onHost(t, work, mark, "git diff --cached --submodule=short --ignore-submodules=dirty")
+		if _, err := os.Stat(mark); err == nil {
+			t.Error("the way to look that the decision names went in")
+		}
+		onHost(t, work, mark, "git status")
+		if _, err := os.Stat(mark); err != nil {
+			t.Error("git does not go in any more, and the decision is out of date")
+		}
+	})
+}
+
 // onHost runs a script as the owner of the folders, outside of every box.
 func onHost(t *testing.T, dir, mark, script string) {
 	t.Helper()
@@ -121,4 +147,67 @@ func TestS34NoSettingOfOursComesToBe(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestS30ACraftedPointerChangesNothingOutside: what says of itself that it is a linked worktree, and is not.
+func TestS30ACraftedPointerChangesNothingOutside(t *testing.T) {
+	onWorld(t, func(t *testing.T, w world) {
+		home := w.folder(t, "home")
+		w.file(t, "home/file", untouched, 0o666)
+		for name, files := range map[string]map[string]string{
+			"a pointer to a home":         {".git": "gitdir: " + home},
+			"a pointer up":                {".git": "gitdir: ../home"},
+			"a common folder in a home":   {".git": "gitdir: fake", "fake/commondir": home, "fake/gitdir": "../.git", "fake/HEAD": "ref: refs/heads/x"},
+			"a worktree of one's own":     {".git": "gitdir: fake/worktrees/x", "fake/worktrees/x/commondir": "../../../../home", "fake/worktrees/x/gitdir": "../../../.git", "fake/HEAD": "x"},
+			"a module's worktree":         {".git/HEAD": "x", ".git/modules/m/HEAD": "x", ".git/modules/m/config": "[core]\n\tworktree = " + home},
+			"a common folder by the link": {".git/HEAD": "x", ".git/commondir": home},
+		} {
+			t.Run(name, func(t *testing.T) {
+				work := w.folder(t, "work"+newKey())
+				for path, text := range files {
+					w.file(t, filepath.Base(work)+"/"+path, text+"\n", 0o644)
+				}
+				box, err := sandbox.Open(t.Context(), sandbox.Spec{Dir: w.at("state/box" + newKey()), Cwd: work, Policy: sandbox.Policy{Mode: sandbox.WorkspaceWrite}})
+				if err != nil {
+					return // refused
+				}
+				defer box.Close()
+				c := bash("echo x >>" + home + "/file; echo x >" + home + "/.bashrc; mkdir " + home + "/objects; git commit --allow-empty -m x; git config core.pager x; echo ok >made && cat made")
+				c.Dir, c.Env = work, gitEnv
+				if got := run(t, box, c); got.out != "ok\n" {
+					t.Errorf("got %+v", got)
+				}
+				untouchedTree(t, home, "file")
+			})
+		}
+	})
+}
+
+// TestS31AProtectedNameIsOneInEveryCase needs a file system that takes names in any case for the same.
+func TestS31AProtectedNameIsOneInEveryCase(t *testing.T) {
+	onWorld(t, func(t *testing.T, w world) {
+		work := w.folder(t, "work")
+		require.Feature(t, "casefold", folding(work))
+		t.Cleanup(func() { unix.Unmount(work, unix.MNT_DETACH) })
+		must(t, os.Chown(work, w.uid, w.uid))
+		onHost(t, work, "", aRepository+"true")
+		w.file(t, "work/hardshell.toml", untouched, 0o666)
+		box := w.workspaceWrite(t, work, sandbox.Policy{})
+		c := bash("for n in .GIT/config .git/CONFIG .Git/Hooks/pre-commit HARDSHELL.TOML HardShell.toml; do echo x >>$n && echo HOLE $n; rm -rf $n; done; mv .GIT away; echo done")
+		c.Dir = work
+		if got := run(t, box, c); got.out != "done\n" {
+			t.Errorf("got %+v", got)
+		}
+		if b, err := os.ReadFile(filepath.Join(work, "hardshell.toml")); string(b) != untouched {
+			t.Errorf("%q, %v", b, err)
+		}
+	})
+}
+
+// folding puts a file system there that takes names in any case for the same.
+func folding(dir string) error {
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "mode=755,casefold"); err != nil {
+		return err
+	}
+	return byDescriptor(dir, unix.O_RDONLY, func(fd int) error { return unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, 0x40000000) })
 }

@@ -116,6 +116,7 @@ type cage struct {
 	name   string
 	rung   sandbox.Rung
 	online bool
+	tty    bool // the probe runs in a terminal of the box's
 	spec   func(t *testing.T, w world) sandbox.Spec
 }
 
@@ -127,29 +128,33 @@ func local(mode sandbox.Mode, network sandbox.Network) func(t *testing.T, w worl
 
 // cages are the boxes of the jail.
 var cages = []cage{
-	{"hosted", sandbox.RungJail, false, func(t *testing.T, w world) sandbox.Spec {
+	{name: "hosted", rung: sandbox.RungJail, spec: func(t *testing.T, w world) sandbox.Spec {
 		h := &sandbox.Hosted{Workspace: w.folder(t, "data"), Tmp: w.folder(t, "tmp"), Home: w.folder(t, "home"), ReadOnlyBinds: []string{w.folder(t, "shown")}}
 		if os.Geteuid() == 0 {
 			h.UID = w.uid
 		}
 		return sandbox.Spec{Dir: w.at("state/box"), Hosted: h}
 	}},
-	{"read-only", sandbox.RungJail, false, local(sandbox.ReadOnly, sandbox.NetworkOff)},
-	{"workspace-write", sandbox.RungJail, false, local(sandbox.WorkspaceWrite, sandbox.NetworkOff)},
-	{"read-only online", sandbox.RungJail, true, local(sandbox.ReadOnly, sandbox.NetworkFull)},
-	{"workspace-write online", sandbox.RungJail, true, local(sandbox.WorkspaceWrite, sandbox.NetworkFull)},
+	{name: "read-only", rung: sandbox.RungJail, spec: local(sandbox.ReadOnly, sandbox.NetworkOff)},
+	{name: "workspace-write", rung: sandbox.RungJail, spec: local(sandbox.WorkspaceWrite, sandbox.NetworkOff)},
+	{name: "read-only online", rung: sandbox.RungJail, online: true, spec: local(sandbox.ReadOnly, sandbox.NetworkFull)},
+	{name: "workspace-write in a terminal", rung: sandbox.RungJail, tty: true, spec: local(sandbox.WorkspaceWrite, sandbox.NetworkOff)},
+	{name: "workspace-write online", rung: sandbox.RungJail, online: true, spec: local(sandbox.WorkspaceWrite, sandbox.NetworkFull)},
 }
 
 // weakCages are the boxes of the rung below.
 var weakCages = []cage{
-	{"read-only", sandbox.RungRestricted, false, local(sandbox.ReadOnly, sandbox.NetworkOff)},
-	{"workspace-write", sandbox.RungRestricted, false, local(sandbox.WorkspaceWrite, sandbox.NetworkOff)},
-	{"read-only online", sandbox.RungRestricted, true, local(sandbox.ReadOnly, sandbox.NetworkFull)},
-	{"workspace-write online", sandbox.RungRestricted, true, local(sandbox.WorkspaceWrite, sandbox.NetworkFull)},
+	{name: "read-only", rung: sandbox.RungRestricted, spec: local(sandbox.ReadOnly, sandbox.NetworkOff)},
+	{name: "workspace-write", rung: sandbox.RungRestricted, spec: local(sandbox.WorkspaceWrite, sandbox.NetworkOff)},
+	{name: "read-only online", rung: sandbox.RungRestricted, online: true, spec: local(sandbox.ReadOnly, sandbox.NetworkFull)},
+	{name: "workspace-write in a terminal", rung: sandbox.RungRestricted, tty: true, spec: local(sandbox.WorkspaceWrite, sandbox.NetworkOff)},
+	{name: "workspace-write online", rung: sandbox.RungRestricted, online: true, spec: local(sandbox.WorkspaceWrite, sandbox.NetworkFull)},
 }
 
 // inBox puts the probe into a box's workspace, and runs it there.
-func inBox(box *sandbox.Box, spec sandbox.Spec) probe {
+func inBox(box *sandbox.Box, spec sandbox.Spec) probe { return inBoxWith(box, spec, nil) }
+
+func inBoxWith(box *sandbox.Box, spec sandbox.Spec, tty *process.Size) probe {
 	return func(t *testing.T, args ...string) string {
 		t.Helper()
 		host, seen := spec.Cwd, spec.Cwd
@@ -157,7 +162,7 @@ func inBox(box *sandbox.Box, spec sandbox.Spec) probe {
 			host, seen = spec.Hosted.Workspace, "/mnt/data"
 		}
 		copyOfUs(t, filepath.Join(host, "probe"), 0o755)
-		got := run(t, box, process.Command{Key: newKey(), Argv: append([]string{filepath.Join(seen, "probe")}, args...), Dir: seen, Env: environment, Timeout: time.Minute})
+		got := run(t, box, process.Command{Key: newKey(), Argv: append([]string{filepath.Join(seen, "probe")}, args...), Dir: seen, Env: environment, TTY: tty, Timeout: time.Minute})
 		if got.Code != 0 {
 			t.Errorf("the probe ended with %+v\n%s%s", got.Exit, got.out, got.err)
 		}
@@ -217,7 +222,11 @@ func holds(t *testing.T, c cage) (answers map[string]string) {
 		t.Fatalf("report %+v", report)
 	}
 	v.afterOpen(t, w, spec)
-	answers = verdicts(t, v, inBox(box, spec))
+	var tty *process.Size
+	if c.tty {
+		tty = &process.Size{}
+	}
+	answers = verdicts(t, v, inBoxWith(box, spec, tty))
 	missing := strings.Join(report.Missing, "; ")
 	for _, a := range attempts() {
 		t.Run(a.name(), func(t *testing.T) {

@@ -84,7 +84,7 @@ func packageTools(t *testing.T) []packageTool {
 			install: "python3 -m pip install --break-system-packages --no-cache-dir --index-url http://pip.test/simple --trusted-host pip.test --target p words && PYTHONPATH=p python3 -c 'import words'",
 			files:   map[string][]byte{"/simple/words/": []byte(`<a href="/words-1.0.0-py3-none-any.whl">words-1.0.0-py3-none-any.whl</a>`), "/words-1.0.0-py3-none-any.whl": wheel}},
 		{bundle: "go", host: "go.test", has: "export PATH=$PATH:/usr/local/go/bin; go version",
-			install: "export PATH=$PATH:/usr/local/go/bin GOPROXY=http://go.test GOSUMDB=off GOFLAGS=-mod=mod GOTOOLCHAIN=local CGO_ENABLED=0 && mkdir -p g && cd g && " +
+			install: "export PATH=$PATH:/usr/local/go/bin GOPROXY=http://go.test GOSUMDB=off GOFLAGS='-mod=mod -modcacherw' GOTOOLCHAIN=local CGO_ENABLED=0 && mkdir -p g && cd g && " +
 				"go mod init main >/dev/null 2>&1; go get go.test/words@v1.0.0 && grep -rho '" + word + "' $(go env GOMODCACHE)/go.test",
 			files: map[string][]byte{"/go.test/words/@v/v1.0.0.info": []byte(`{"Version":"v1.0.0","Time":"2026-01-01T00:00:00Z"}`),
 				"/go.test/words/@v/v1.0.0.mod": []byte("module go.test/words\n\ngo 1.20\n"), "/go.test/words/@v/v1.0.0.zip": module, "/go.test/words/@v/list": []byte("v1.0.0\n")}},

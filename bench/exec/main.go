@@ -20,6 +20,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/hardshell-dev/hardshell/bench/peers"
 	"github.com/hardshell-dev/hardshell/sandbox"
 	"github.com/hardshell-dev/hardshell/sandbox/process"
 )
@@ -36,6 +37,9 @@ type figures struct {
 	BoxRate   float64 `json:"box_per_s_8"`
 	RateRatio float64 `json:"rate_ratio"`
 	Folder    float64 `json:"folder_p50_us"` // of it, what the file system takes for the job folder
+	// Of others, which have no warm box but runc: medians to the bare command's. 0 is not measured.
+	Bubblewrap float64 `json:"bubblewrap_ratio,omitempty"`
+	Runc       float64 `json:"runc_exec_ratio,omitempty"`
 }
 
 var commands = []struct {
@@ -50,51 +54,67 @@ func main() {
 	samples := flag.Int("n", 400, "samples of each variant")
 	asJSON := flag.Bool("json", false, "print an object")
 	flag.Parse()
-	out, report, err := run(*samples)
+	out, report, skipped, err := run(*samples)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench/exec:", err)
 		os.Exit(1)
 	}
 	if *asJSON {
-		json.NewEncoder(os.Stdout).Encode(map[string]any{"bench": "exec", "samples": *samples, "isolation": report, "commands": out})
+		json.NewEncoder(os.Stdout).Encode(map[string]any{"bench": "exec", "samples": *samples, "isolation": report, "commands": out, "skipped": skipped})
 		return
 	}
-	fmt.Printf("%-18s %9s %9s %9s %7s %7s   %8s %8s %7s %10s\n", "one command, warm", "bare µs", "box µs", "p99 µs", "ratio", "hold", "bare/s", "box/s", "ratio", "folder µs")
+	fmt.Printf("%-18s %9s %9s %9s %7s %7s   %8s %8s %7s %10s   %6s %9s\n", "one command, warm", "bare µs", "box µs", "p99 µs", "ratio", "hold",
+		"bare/s", "box/s", "ratio", "folder µs", "bwrap×", "runc exec×")
 	for _, f := range out {
-		fmt.Printf("%-18s %9.0f %9.0f %9.0f %7.2f %7.2f   %8.0f %8.0f %7.2f %10.0f\n", f.Command, f.Bare, f.Box, f.BoxP99, f.Ratio, f.Hold, f.BareRate, f.BoxRate, f.RateRatio, f.Folder)
+		fmt.Printf("%-18s %9.0f %9.0f %9.0f %7.2f %7.2f   %8.0f %8.0f %7.2f %10.0f   %6.1f %9.1f\n", f.Command, f.Bare, f.Box, f.BoxP99, f.Ratio, f.Hold,
+			f.BareRate, f.BoxRate, f.RateRatio, f.Folder, f.Bubblewrap, f.Runc)
 	}
-	fmt.Printf("%d samples, interleaved; the rates at 8 clients; isolation %s, limits %s %v\n", *samples, report.Got, report.Limits, report.Missing)
+	fmt.Printf("%d samples, interleaved; the rates at 8 clients, hold ≥ 0.65; isolation %s, limits %s %v\n", *samples, report.Got, report.Limits, report.Missing)
+	for _, s := range skipped {
+		fmt.Println("not measured:", s)
+	}
 }
 
-func run(samples int) ([]figures, sandbox.Report, error) {
+func run(samples int) (out []figures, report sandbox.Report, skipped []string, err error) {
 	ctx := context.Background()
 	base, err := os.MkdirTemp("", "bench-exec-")
 	if err != nil {
-		return nil, sandbox.Report{}, err
+		return nil, report, nil, err
 	}
 	defer os.RemoveAll(base)
 	stop, err := sandbox.StartSpawner(ctx)
 	if err != nil {
-		return nil, sandbox.Report{}, err
+		return nil, report, nil, err
 	}
 	defer stop()
 	box, err := open(ctx, base)
 	if err != nil {
-		return nil, sandbox.Report{}, err
+		return nil, report, nil, err
 	}
 	defer box.Close()
-	var out []figures
+	runc, err := peers.NewRunc(filepath.Join(base, "runc"))
+	if err != nil {
+		skipped = append(skipped, "runc: "+err.Error())
+	} else {
+		defer runc.Close()
+	}
+	if _, err := peers.Bubblewrap([]string{"/bin/true"}); err != nil {
+		skipped = append(skipped, "bubblewrap: "+err.Error())
+	}
 	for _, c := range commands {
 		f := figures{Command: c.argv[0], Hold: c.hold}
 		if len(c.argv) > 1 {
 			f.Command = "bash -c true"
 		}
 		if err := f.measure(ctx, box, c.argv, samples); err != nil {
-			return nil, sandbox.Report{}, err
+			return nil, report, nil, err
+		}
+		if err := f.measurePeers(runc, c.argv, samples); err != nil {
+			return nil, report, nil, err
 		}
 		out = append(out, f)
 	}
-	return out, box.Report(), nil
+	return out, box.Report(), skipped, nil
 }
 
 func open(ctx context.Context, base string) (*sandbox.Box, error) {
@@ -164,6 +184,40 @@ func (f *figures) measure(ctx context.Context, box *sandbox.Box, argv []string, 
 	}
 	f.BareRate, f.BoxRate = quantile(bareRates, .5), quantile(boxRates, .5)
 	f.RateRatio = f.BoxRate / f.BareRate
+	return nil
+}
+
+// measurePeers runs the command in others' sandboxes, with the bare command in between.
+func (f *figures) measurePeers(runc *peers.Runc, argv []string, samples int) error {
+	var bare, bubblewrap, inRunc []float64
+	timed := func(to *[]float64, do func() error) error {
+		began := time.Now()
+		err := do()
+		*to = append(*to, time.Since(began).Seconds())
+		return err
+	}
+	wrapped, absent := peers.Bubblewrap(argv)
+	for range max(samples/10, 5) { // each takes long
+		if err := timed(&bare, func() error { return runBare(argv) }); err != nil {
+			return err
+		}
+		if absent == nil {
+			if err := timed(&bubblewrap, func() error { return runBare(wrapped) }); err != nil {
+				return err
+			}
+		}
+		if runc != nil {
+			if err := timed(&inRunc, func() error { return runc.Exec(argv) }); err != nil {
+				return err
+			}
+		}
+	}
+	if absent == nil {
+		f.Bubblewrap = quantile(bubblewrap, .5) / quantile(bare, .5)
+	}
+	if runc != nil {
+		f.Runc = quantile(inRunc, .5) / quantile(bare, .5)
+	}
 	return nil
 }
 

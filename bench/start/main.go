@@ -18,6 +18,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hardshell-dev/hardshell/bench/peers"
 	"github.com/hardshell-dev/hardshell/sandbox"
 )
 
@@ -118,7 +119,16 @@ func run(samples int, binary string) (*report, error) {
 			r.add(&variant{Name: "a response with a new container's first command", do: api.respond, after: api.remove})
 		}
 	}
-	r.addPeers(base)
+	if argv, err := peers.Bubblewrap(command); err != nil {
+		r.skip("bubblewrap", err)
+	} else {
+		r.add(&variant{Name: nameBubblewrap, do: func() error { return runBare(argv) }})
+	}
+	if runc, err := peers.NewRunc(filepath.Join(base, "runc")); err != nil {
+		r.skip("runc", err)
+	} else { // it takes tens of milliseconds
+		r.add(&variant{Name: "runc run, the defaults of its spec", do: func() error { return runc.Run(command) }, every: 4})
+	}
 	if err := r.measure(); err != nil {
 		return nil, err
 	}

@@ -20,6 +20,10 @@ import (
 type server struct {
 	URL, Key string
 	Client   openai.Client
+
+	bin, data string
+	cmd       *exec.Cmd
+	log       bytes.Buffer // to be read when the server has ended
 }
 
 func start(t *testing.T) *server {
@@ -28,28 +32,27 @@ func start(t *testing.T) *server {
 	if bin == "" {
 		bin = filepath.Join("..", "bin", "hardshell")
 	}
-	data := t.TempDir()
-	cmd := exec.Command(bin, "serve", "--listen", "127.0.0.1:0", "--data", data)
-	var log bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &log, &log
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + data}
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("start %s: %v", bin, err)
+	s := &server{bin: bin, data: t.TempDir()}
+	s.launch(t)
+	t.Cleanup(func() { s.stop(t) })
+	return s
+}
+
+// launch starts the binary on the data folder, on a port of its choice.
+func (s *server) launch(t *testing.T) {
+	t.Helper()
+	s.log.Reset()
+	s.cmd = exec.Command(s.bin, "serve", "--listen", "127.0.0.1:0", "--data", s.data)
+	s.cmd.Stdout, s.cmd.Stderr = &s.log, &s.log
+	s.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.data}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatalf("start %s: %v", s.bin, err)
 	}
-	t.Cleanup(func() {
-		cmd.Process.Signal(syscall.SIGTERM)
-		timer := time.AfterFunc(20*time.Second, func() { cmd.Process.Kill() })
-		defer timer.Stop()
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("the server did not stop cleanly: %v\n%s", err, log.String())
-		}
-	})
-	s := &server{}
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(30 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("the server did not answer:\n%s", log.String())
+			t.Fatal("the server did not answer")
 		}
-		raw, err := os.ReadFile(filepath.Join(data, "server.json"))
+		raw, err := os.ReadFile(filepath.Join(s.data, "server.json"))
 		if err != nil {
 			continue
 		}
@@ -67,11 +70,21 @@ func start(t *testing.T) *server {
 			break
 		}
 	}
-	key, err := os.ReadFile(filepath.Join(data, "admin.key"))
+	key, err := os.ReadFile(filepath.Join(s.data, "admin.key"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Key = strings.TrimSpace(string(key))
 	s.Client = openai.NewClient(option.WithBaseURL(s.URL+"/v1"), option.WithAPIKey(s.Key), option.WithMaxRetries(0))
-	return s
+}
+
+// stop ends the server in order.
+func (s *server) stop(t *testing.T) {
+	t.Helper()
+	s.cmd.Process.Signal(syscall.SIGTERM)
+	timer := time.AfterFunc(20*time.Second, func() { s.cmd.Process.Kill() })
+	defer timer.Stop()
+	if err := s.cmd.Wait(); err != nil {
+		t.Errorf("the server did not stop cleanly: %v\n%s", err, s.log.String())
+	}
 }

@@ -50,36 +50,49 @@ export async function upstream(script) {
   return { url: `http://127.0.0.1:${server.address().port}/v1`, seen, close: () => { server.closeAllConnections(); server.close(); } };
 }
 
-/** Starts `hardshell serve` on a free port with a fresh data folder; stops and removes both when the test ends. */
+/** Starts `hardshell serve` on a free port with a fresh data folder; stops and removes both when the test ends.
+ *  `restart(signal)` ends the server by a signal and starts it again, perhaps elsewhere. */
 export async function start(t, { script, toml = '' } = {}) {
   const data = await mkdtemp(path.join(tmpdir(), 'hardshell-e2e-'));
   const up = script ? await upstream(script) : null;
   const config = path.join(data, 'hardshell.toml');
   await writeFile(config, `${up ? `[providers.mock]\ntype = "chat"\nbase_url = "${up.url}"\nmodels = ["mock-1"]\n` : ''}${toml}`);
-  const child = spawn(binary, ['serve', '--listen', '127.0.0.1:0', '--data', data, '--config', config], {
-    env: { PATH: process.env.PATH, HOME: data }, stdio: ['ignore', 'pipe', 'pipe'],
-  });
   let log = '';
-  child.stdout.on('data', (d) => (log += d));
-  child.stderr.on('data', (d) => (log += d));
-  const exited = new Promise((ok) => child.on('exit', ok));
+  const s = { data, upstream: up, log: () => log };
+  let stop;
+  const launch = async () => {
+    const child = spawn(binary, ['serve', '--listen', '127.0.0.1:0', '--data', data, '--config', config], {
+      env: { PATH: process.env.PATH, HOME: data }, stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    child.stdout.on('data', (d) => (log += d));
+    child.stderr.on('data', (d) => (log += d));
+    const exited = new Promise((ok) => child.on('exit', ok));
+    stop = async (signal) => {
+      child.kill(signal);
+      const late = setTimeout(() => child.kill('SIGKILL'), 20000);
+      await exited;
+      clearTimeout(late);
+    };
+    s.url = await until(20000, async () => {
+      if (child.exitCode !== null) throw new Error(`the server ended:\n${log}`);
+      const at = JSON.parse(await readFile(path.join(data, 'server.json'), 'utf8'));
+      const health = await fetch(`${at.url}/healthz`);
+      return health.ok ? at.url : undefined;
+    }, () => log);
+    s.key = (await readFile(path.join(data, 'admin.key'), 'utf8')).trim();
+    s.client = new OpenAI({ apiKey: s.key, baseURL: `${s.url}/v1`, maxRetries: 0 });
+  };
   t.after(async () => {
-    child.kill('SIGTERM');
-    const late = setTimeout(() => child.kill('SIGKILL'), 20000);
-    await exited;
-    clearTimeout(late);
+    await stop?.('SIGTERM');
     up?.close();
     await rm(data, { recursive: true, force: true });
   });
-  const url = await until(20000, async () => {
-    if (child.exitCode !== null) throw new Error(`the server ended:\n${log}`);
-    const at = JSON.parse(await readFile(path.join(data, 'server.json'), 'utf8'));
-    const health = await fetch(`${at.url}/healthz`);
-    return health.ok ? at.url : undefined;
-  }, () => log);
-  const key = (await readFile(path.join(data, 'admin.key'), 'utf8')).trim();
-  const client = new OpenAI({ apiKey: key, baseURL: `${url}/v1`, maxRetries: 0 });
-  return { url, key, data, client, upstream: up, log: () => log };
+  s.restart = async (signal) => {
+    await stop(signal);
+    await launch();
+  };
+  await launch();
+  return s;
 }
 
 /** Polls until `probe` gives a value; what it throws meanwhile counts as "not yet", unless the server ended. */

@@ -28,7 +28,14 @@ func errorType(status int) string {
 
 // WriteError answers with OpenAI's error envelope.
 func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
-	d := gateway.Describe(err, w.Header().Get("X-Request-Id"))
+	w.Header().Del("Content-Length")
+	status := gateway.Describe(err, "").Status
+	writeJSON(w, status, wire.ErrorBody{Error: errorObject(err, w.Header().Get("X-Request-Id"))}) // strings always marshal
+}
+
+// errorObject is an error as a client sees it.
+func errorObject(err error, requestID string) wire.ErrorObject {
+	d := gateway.Describe(err, requestID)
 	e := wire.ErrorObject{Message: d.Message, Type: errorType(d.Status)}
 	if d.Param != "" {
 		e.Param = &d.Param
@@ -40,6 +47,5 @@ func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 	if errors.As(err, &left) {
 		e.Surviving = survivors(left)
 	}
-	w.Header().Del("Content-Length")
-	writeJSON(w, d.Status, wire.ErrorBody{Error: e}) // strings always marshal
+	return e
 }

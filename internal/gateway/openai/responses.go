@@ -151,6 +151,16 @@ func (d *Door) getResponse(w http.ResponseWriter, r *http.Request, p tenant.Prin
 	if err != nil {
 		return err
 	}
+	if !stream && r.ContentLength > 0 {
+		// openai-go's GetStreaming says so in a body, and only there.
+		var said struct {
+			Stream bool `json:"stream"`
+		}
+		if _, err := readJSON(r, &said); err != nil {
+			return err
+		}
+		stream = said.Stream
+	}
 	after := int64(-1)
 	if s := q.Get("starting_after"); s != "" {
 		after, err = strconv.ParseInt(s, 10, 64)

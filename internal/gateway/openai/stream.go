@@ -27,7 +27,7 @@ const (
 )
 
 // stream writes a response's events as SSE until its terminal event. It returns an error when the client or the
-// server stopped earlier; the client then sees the connection cut.
+// server stopped earlier; the client then sees an `error` event that says why, and the connection cut.
 func (d *Door) stream(w http.ResponseWriter, r *http.Request, events Stream) error {
 	defer events.Close()
 	h := w.Header()
@@ -47,6 +47,7 @@ func (d *Door) stream(w http.ResponseWriter, r *http.Request, events Stream) err
 				return errClientGone
 			}
 			gateway.NoRetry(w) // where no byte was sent yet this becomes an answer, and a command may have run
+			out.fail(errorObject(err, w.Header().Get("X-Request-Id")))
 			return err
 		}
 		if err := out.write(frames); err != nil {
@@ -73,6 +74,7 @@ type eventWriter struct {
 	due   time.Time // when the timer fires
 	last  time.Time // of the last packet; zero before the first
 	buf   []byte    // frames that wait for their packet
+	seq   int64     // of the last frame
 	err   error
 	ended bool
 }
@@ -130,6 +132,7 @@ func (e *eventWriter) write(frames []response.Frame) error {
 			return e.err
 		}
 		e.buf = sse.AppendFrame(e.buf, f.Type, f.Data)
+		e.seq = f.Seq
 	}
 	switch {
 	case e.last.IsZero() && !slices.ContainsFunc(frames, carriesNews):
@@ -157,6 +160,30 @@ func (e *eventWriter) finish(mark string) error {
 	e.buf = append(e.buf, mark...)
 	e.send(time.Now())
 	return e.err
+}
+
+// fail tells a client that has seen a beginning why there is no more. The event is not one of the response's: it has
+// the number of the last that is, so that a client which resumes behind it misses nothing. Its fields stand in it twice,
+// as some readers look for them beside the type and some within `error`.
+func (e *eventWriter) fail(o wire.ErrorObject) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.last.IsZero() && len(e.buf) == 0 {
+		return
+	}
+	data, err := wire.Marshal(struct {
+		Type    string           `json:"type"`
+		Code    *string          `json:"code"`
+		Message string           `json:"message"`
+		Param   *string          `json:"param"`
+		Number  int64            `json:"sequence_number"`
+		Error   wire.ErrorObject `json:"error"`
+	}{"error", o.Code, o.Message, o.Param, e.seq, o})
+	if err != nil { // strings always marshal
+		return
+	}
+	e.buf = sse.AppendFrame(e.buf, "error", data)
+	e.send(time.Now())
 }
 
 // send writes and flushes what waits, as one packet.

@@ -3,6 +3,7 @@ package openai
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -61,15 +62,18 @@ func TestStoredStreamFromTheStartAndFromANumber(t *testing.T) {
 		"?stream=true&starting_after=1":  golden[strings.Index(golden, "event: response.completed"):],
 		"?stream=true&starting_after=99": "data: [DONE]\n\n",
 	} {
-		h := open(t, time.Minute)
-		run := newRun()
-		for n, typ := range []string{"response.created", "response.in_progress", "response.completed"} {
-			run.play(int64(n), typ)
-		}
-		close(run.frames)
-		h.responses.runs["resp_1"] = run
-		if _, body := h.do(t, "GET", "/v1/responses/resp_1"+query, nil, nil); body != want {
-			t.Errorf("%s:\n%s\nwant\n%s", query, body, want)
+		// openai-go asks for a stream in a body.
+		for query, said := range map[string]string{query: "", strings.Replace(query, "stream=true", "", 1): `{"stream":true}`} {
+			h := open(t, time.Minute)
+			run := newRun()
+			for n, typ := range []string{"response.created", "response.in_progress", "response.completed"} {
+				run.play(int64(n), typ)
+			}
+			close(run.frames)
+			h.responses.runs["resp_1"] = run
+			if _, body := h.do(t, "GET", "/v1/responses/resp_1"+query, []byte(said), nil); body != want {
+				t.Errorf("%s %s:\n%s\nwant\n%s", query, said, body, want)
+			}
 		}
 	}
 }
@@ -265,6 +269,16 @@ func TestFailureInMidStreamCutsIt(t *testing.T) {
 		t.Fatalf("first event %q: %v", e.Name, err)
 	}
 	close(run.frames)
+	e, err := frames.Next()
+	var told struct {
+		Type, Code string
+		Number     int64 `json:"sequence_number"`
+		Error      struct{ Code, Message string }
+	}
+	if err != nil || e.Name != "error" || json.Unmarshal(e.Data, &told) != nil || told.Type != "error" || told.Code != "unavailable" ||
+		told.Error.Code != told.Code || !strings.Contains(told.Error.Message, "The log broke.") || told.Number != 0 || strings.Contains(string(e.Data), errBroken.Error()) {
+		t.Errorf("a broken stream says %s: %s, %v", e.Name, e.Data, err)
+	}
 	if e, err := frames.Next(); err == nil || err == io.EOF {
 		t.Errorf("a broken stream ended with %q, %v; want a visible cut", e.Name, err)
 	}

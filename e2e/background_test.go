@@ -1,0 +1,71 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/packages/ssestream"
+	"github.com/openai/openai-go/v3/responses"
+)
+
+// Check 22: a stream that cannot go on ends with a StreamError that carries our code, and GetStreaming goes on behind
+// the last event that came, after the server is back.
+func TestAStreamThatBreaksOffIsTakenUpAgain(t *testing.T) {
+	s := start(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
+	defer cancel()
+	r := request("$ for i in 1 2 3 4 5 6 7 8; do echo line $i; sleep 0.3; done")
+	r.Background = openai.Bool(true)
+	stream := s.Client.Responses.NewStreaming(ctx, r)
+	last, id, out := int64(-1), "", ""
+	take := func(e responses.ResponseStreamEventUnion) {
+		if e.SequenceNumber != last+1 {
+			t.Fatalf("event %s is numbered %d behind %d", e.Type, e.SequenceNumber, last)
+		}
+		last = e.SequenceNumber
+		if e.Response.ID != "" {
+			id = e.Response.ID
+		}
+		if e.Type == "response.shell_call_output_content.delta" {
+			out += e.RawJSON()
+		}
+	}
+	var stopped chan struct{}
+	for stream.Next() {
+		take(stream.Current())
+		if strings.Contains(out, "line 2") && stopped == nil {
+			stopped = make(chan struct{})
+			go func() { defer close(stopped); s.stop(t) }()
+		}
+	}
+	var told *ssestream.StreamError
+	if err := stream.Err(); !errors.As(err, &told) || !strings.Contains(err.Error(), "server_stopping") {
+		t.Fatalf("the stream of a server that stops ended with %v", err)
+	}
+	<-stopped
+	s.launch(t)
+	again := s.Client.Responses.GetStreaming(ctx, id, responses.ResponseGetParams{StartingAfter: openai.Int(last)})
+	var final *responses.Response
+	var ended string
+	for again.Next() {
+		e := again.Current()
+		ended = e.RawJSON()
+		take(e)
+		if e.Type == "response.completed" {
+			final = &e.Response
+		}
+	}
+	if err := again.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if final == nil {
+		t.Fatalf("the last event is %s", ended)
+	}
+	if got := final.Output[1].AsShellCallOutput().Output[0].Stdout; strings.Count(got, "line ") != 8 {
+		t.Errorf("stdout %q", got)
+	}
+}

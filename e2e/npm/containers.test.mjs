@@ -146,3 +146,15 @@ test('a call has a folder, variables and an input of its own, and a cut output i
   assert.equal(outputs[2].stdout, 'ERROR: the needle\n');
   assert.ok(upstream.seen[2].messages.length > 0);
 });
+
+test('an uploaded file is an input_file by its id, whatever its size', async (t) => {
+  const { client } = await start(t, { script: (body, n) => n === 0 ? { calls: [run('wc -c <big.csv; head -c 4 big.csv')] } : { text: 'ok' } });
+  const text = 'a,b\n'.repeat(3 << 20);
+  const file = await client.files.create({ file: await toFile(Buffer.from(text), 'big.csv'), purpose: 'user_data' });
+  const response = await client.responses.create({ model: 'mock/mock-1', tools: [shell],
+    input: [{ role: 'user', content: [{ type: 'input_text', text: 'count' }, { type: 'input_file', file_id: file.id }] }] });
+  assert.equal(ofType(response, 'shell_call_output')[0].output[0].stdout, `${text.length}\na,b\n`);
+  await client.files.delete(file.id);
+  await assert.rejects(client.responses.create({ model: 'mock/mock-1', tools: [shell], input: [{ role: 'user', content: [{ type: 'input_file', file_id: file.id }] }] }),
+    refused(400, 'invalid_input_file_id'));
+});

@@ -236,6 +236,10 @@ func (w *world) Put(_ context.Context, _, _, name string, r io.Reader, source st
 	return container.File{}, nil
 }
 
+func (w *world) PutUpload(ctx context.Context, org, cid, fileID, name string) (container.File, error) {
+	return w.Put(ctx, org, cid, name, strings.NewReader("bytes of "+fileID), container.SourceUser)
+}
+
 func (w *world) File(_ context.Context, _, _, fileID string) (container.File, error) {
 	if w.removed[fileID] {
 		return container.File{}, fault.New(fault.NotFound, "no file %s", fileID)

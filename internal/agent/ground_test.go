@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strings"
 	"sync"
 	"testing"
 
@@ -88,6 +89,10 @@ func (g *ground) Put(_ context.Context, _, _, name string, r io.Reader, _ string
 	defer g.mu.Unlock()
 	g.put = append(g.put, name+"="+string(data))
 	return container.File{}, nil
+}
+
+func (g *ground) PutUpload(ctx context.Context, org, cid, fileID, name string) (container.File, error) {
+	return g.Put(ctx, org, cid, name, strings.NewReader("bytes of "+fileID), container.SourceUser)
 }
 
 func (g *ground) File(_ context.Context, _, _, fileID string) (container.File, error) {

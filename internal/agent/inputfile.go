@@ -32,6 +32,7 @@ const workspace = "/mnt/data"
 type inputFile struct {
 	name string
 	data []byte
+	id   string // of an uploaded file, which is copied where it lies; then there is no data
 	// replayed: the model has already answered the message that carries it. Such a file goes into a fresh container
 	// only; in one that lives on, what the model made of it since stays.
 	replayed bool
@@ -41,6 +42,7 @@ type inputFile struct {
 type files struct {
 	shell  bool // the request has a shell: files go to the workspace, not into the prompt
 	staged []inputFile
+	shelf  shelf
 	placed map[string]bool // names that earlier turns gave to files in the workspace
 	count  int
 	bytes  int
@@ -50,14 +52,14 @@ type files struct {
 // name, path and size, never the bytes, so no later turn can put it back over the model's edits. Without a shell a
 // text file stays in its part and is read to the model; any other is refused. history is the chain before: a file does
 // not take the name of one that an earlier turn put into the workspace.
-func takeFiles(items, history []openai.Item, shell bool) ([]openai.Item, []inputFile, error) {
+func takeFiles(items, history []openai.Item, shell bool, from shelf) ([]openai.Item, []inputFile, error) {
 	last := -1 // the last item that the model wrote
 	for n, i := range items {
 		if i.Role == "assistant" || i.Type != openai.TypeMessage {
 			last = n
 		}
 	}
-	f := files{shell: shell, placed: map[string]bool{}}
+	f := files{shell: shell, shelf: from, placed: map[string]bool{}}
 	f.recall(history)
 	f.recall(items)
 	out := make([]openai.Item, len(items))
@@ -113,16 +115,19 @@ func (f *files) message(i openai.Item, param string, replayed bool) (openai.Item
 
 func (f *files) part(o object, p openai.Part, param string, replayed bool) error {
 	switch {
+	case p.FileID != "" && (p.FileURL != "" || p.FileData != ""), p.FileURL != "" && p.FileData != "":
+		return invalid(param, "An input_file has one of file_id, file_url and file_data.").WithCode("invalid_input_file")
+	case p.FileID != "" && noted(o):
+		return nil // an earlier turn's part, played back
 	case p.FileID != "":
-		return invalid(param+".file_id", "Files by file_id are not served yet.").WithCode("invalid_input_file_id").
-			WithTry("sending the bytes in file_data")
+		return f.uploaded(o, p, param, replayed)
 	case p.FileURL != "":
 		return invalid(param+".file_url", "Files by file_url are not served yet.").WithCode("invalid_input_file_url").
 			WithTry("sending the bytes in file_data")
 	case p.FileData == "" && noted(o):
 		return nil // an earlier turn's part, played back: the file went to its workspace then
 	case p.FileData == "" && !present(o["file_data"]):
-		return invalid(param, "An input_file needs file_data.").WithCode("invalid_input_file")
+		return invalid(param, "An input_file needs file_id or file_data.").WithCode("invalid_input_file")
 	}
 	if f.count++; f.count > maxInputFiles {
 		return invalid(param, "A request may carry %d input files.", maxInputFiles).WithCode("too_many_input_files")
@@ -144,7 +149,7 @@ func (f *files) part(o object, p openai.Part, param string, replayed bool) error
 	if !f.shell {
 		return f.inline(o, name, media, data, param)
 	}
-	name = f.stage(name, data, replayed)
+	name = f.stage(inputFile{name: name, data: data, replayed: replayed})
 	delete(o, "file_data")
 	o.set("filename", name)
 	o.set("path", path.Join(workspace, name))
@@ -166,7 +171,8 @@ func (f *files) inline(o object, name, media string, data []byte, param string) 
 }
 
 // stage notes a file for the workspace under a name that no other file of the conversation has.
-func (f *files) stage(name string, data []byte, replayed bool) string {
+func (f *files) stage(file inputFile) string {
+	name := file.name
 	ext := path.Ext(name)
 	stem := strings.TrimSuffix(name, ext)
 	for n := 2; ; n++ {
@@ -175,13 +181,14 @@ func (f *files) stage(name string, data []byte, replayed bool) string {
 			if s.name != name {
 				continue
 			}
-			if bytes.Equal(s.data, data) {
+			if s.id == file.id && bytes.Equal(s.data, file.data) {
 				return name
 			}
 			taken = true
 		}
 		if !taken {
-			f.staged = append(f.staged, inputFile{name, data, replayed})
+			file.name = name
+			f.staged = append(f.staged, file)
 			return name
 		}
 		name = fmt.Sprintf("%s-%d%s", stem, n, ext)

@@ -149,6 +149,7 @@ type fileNote struct {
 	Name     string `json:"name"`
 	Data     []byte `json:"data"`
 	Replayed bool   `json:"replayed,omitempty"`
+	ID       string `json:"id,omitempty"`
 }
 
 // work writes the plan for the row.
@@ -160,7 +161,7 @@ func (p *plan) work() ([]byte, error) {
 	w := work{Request: response.WithoutSecrets(request), Place: placeNote{ID: p.place.id, Used: p.place.used, Memory: p.place.memory,
 		Spec: p.place.spec, Replaced: p.place.replaced}}
 	for _, f := range p.files {
-		w.Files = append(w.Files, fileNote{f.name, f.data, f.replayed})
+		w.Files = append(w.Files, fileNote{f.name, f.data, f.replayed, f.id})
 	}
 	return openai.Marshal(w)
 }
@@ -201,7 +202,7 @@ func (a *Agent) replan(ctx context.Context, c *response.Claim) (*plan, error) {
 	}
 	a.readFunctions(ctx, p)
 	for _, f := range w.Files {
-		p.files = append(p.files, inputFile{f.Name, f.Data, f.Replayed})
+		p.files = append(p.files, inputFile{name: f.Name, data: f.Data, id: f.ID, replayed: f.Replayed})
 	}
 	return p, nil
 }

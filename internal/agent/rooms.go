@@ -58,6 +58,8 @@ type containers interface {
 	// Restore is Usable for a container that may have expired: it is brought back.
 	Restore(ctx context.Context, org, id string) (container.Container, error)
 	Put(ctx context.Context, org, id, name string, r io.Reader, source string) (container.File, error)
+	// PutUpload copies an uploaded file into the workspace.
+	PutUpload(ctx context.Context, org, id, fileID, name string) (container.File, error)
 	File(ctx context.Context, org, id, fileID string) (container.File, error)
 	// Exec starts a command; when ctx ends, it is cancelled. An error means that it was not started.
 	Exec(ctx context.Context, org, id string, c container.Command) (execution, error)

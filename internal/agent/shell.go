@@ -56,8 +56,12 @@ func (l *loop) stage(ctx context.Context) error {
 		if f.replayed && l.plan.place.used {
 			continue
 		}
-		_, err := l.agent.containers.Put(ctx, l.plan.principal.Org, l.container, f.name, bytes.NewReader(f.data),
-			container.SourceUser)
+		var err error
+		if f.id != "" {
+			_, err = l.agent.containers.PutUpload(ctx, l.plan.principal.Org, l.container, f.id, f.name)
+		} else {
+			_, err = l.agent.containers.Put(ctx, l.plan.principal.Org, l.container, f.name, bytes.NewReader(f.data), container.SourceUser)
+		}
 		if err != nil {
 			return err
 		}

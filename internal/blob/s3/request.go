@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"time"
@@ -70,9 +71,7 @@ func (s *Store) once(ctx context.Context, method, key string, q url.Values, body
 	if err != nil {
 		return nil, err
 	}
-	for name, values := range h {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, h)
 	s.sign(req, body)
 	res, err := s.o.Client.Do(req)
 	if err != nil {

@@ -138,6 +138,7 @@ var cages = []cage{
 	{name: "read-only", rung: sandbox.RungJail, spec: local(sandbox.ReadOnly, sandbox.NetworkOff)},
 	{name: "workspace-write", rung: sandbox.RungJail, spec: local(sandbox.WorkspaceWrite, sandbox.NetworkOff)},
 	{name: "read-only online", rung: sandbox.RungJail, online: true, spec: local(sandbox.ReadOnly, sandbox.NetworkFull)},
+	{name: "workspace-write proxied", rung: sandbox.RungJail, spec: local(sandbox.WorkspaceWrite, sandbox.NetworkProxied)},
 	{name: "workspace-write in a terminal", rung: sandbox.RungJail, tty: true, spec: local(sandbox.WorkspaceWrite, sandbox.NetworkOff)},
 	{name: "workspace-write online", rung: sandbox.RungJail, online: true, spec: local(sandbox.WorkspaceWrite, sandbox.NetworkFull)},
 }

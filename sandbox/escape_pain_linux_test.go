@@ -1,6 +1,7 @@
 package sandbox_test
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -297,7 +298,11 @@ func TestS48SocketsOfTheHostsServicesAreRefused(t *testing.T) {
 	onWorld(t, func(t *testing.T, w world) {
 		home := w.folder(t, "home")
 		t.Setenv("HOME", home)
-		var paths []string
+		tmp := world{root: t.TempDir(), uid: w.uid}
+		for dir := tmp.root; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+			must(t, os.Chmod(dir, 0o755))
+		}
+		paths := []string{tmp.socket(t, "display", unix.SOCK_STREAM)}
 		for _, name := range []string{".docker/run/docker.sock", ".gnupg/S.gpg-agent", ".ssh/agent", ".colima/default/docker.sock", ".local/share/containers/podman.sock", "work/in-the-workspace"} {
 			paths = append(paths, w.socket(t, "home/"+name, unix.SOCK_STREAM))
 		}
@@ -309,18 +314,21 @@ func TestS48SocketsOfTheHostsServicesAreRefused(t *testing.T) {
 		}
 		for _, mode := range []sandbox.Mode{sandbox.ReadOnly, sandbox.WorkspaceWrite} {
 			for _, network := range []sandbox.Network{sandbox.NetworkOff, sandbox.NetworkFull} {
-				t.Run(mode.String()+", network "+network.String(), func(t *testing.T) {
-					spec := sandbox.Spec{Dir: w.at("state/box" + newKey()), Cwd: w.folder(t, "home/work"), Policy: sandbox.Policy{Mode: mode, Network: network}}
-					box, err := sandbox.Open(t.Context(), spec)
-					must(t, err)
-					defer box.Close()
-					out := inBox(box, spec)(t, append([]string{connectArg}, paths...)...)
-					for i, answer := range strings.Split(strings.TrimSpace(out), "\n") {
-						if answer != "refused" {
-							t.Errorf("%s: %s", paths[i], answer)
+				for _, shared := range []bool{false, true} {
+					t.Run(fmt.Sprintf("%s, network %s, shared tmp %v", mode, network, shared), func(t *testing.T) {
+						policy := sandbox.Policy{Mode: mode, Network: network, SharedTmp: shared}
+						spec := sandbox.Spec{Dir: w.at("state/box" + newKey()), Cwd: w.folder(t, "home/work"), Policy: policy}
+						box, err := sandbox.Open(t.Context(), spec)
+						must(t, err)
+						defer box.Close()
+						out := inBox(box, spec)(t, append([]string{connectArg}, paths...)...)
+						for i, answer := range strings.Split(strings.TrimSpace(out), "\n") {
+							if answer != "refused" {
+								t.Errorf("%s: %s", paths[i], answer)
+							}
 						}
-					}
-				})
+					})
+				}
 			}
 		}
 	})

@@ -177,6 +177,21 @@ var fileAttempts = []attempt{
 	}, harmless: "the kernel refuses it of a descriptor for reading"},
 	{item: 48, what: "an inherited descriptor", try: func(*victims) error { return inherited() }, harmless: "the probe is given none"},
 
+	{item: 51, what: "capabilities of a file of its own", try: func(v *victims) error {
+		return undone("able", func(name string) error {
+			if err := opens(name, unix.O_WRONLY|unix.O_CREAT); err != nil {
+				return err
+			}
+			all := "\x01\x00\x00\x02" + "\xff\xff\xff\xff\x00\x00\x00\x00" + "\xff\xff\xff\xff\x00\x00\x00\x00"
+			return unix.Setxattr(name, "security.capability", []byte(all), 0)
+		})
+	}},
+	{what: "make the host wait at a file", try: func(v *victims) error {
+		return byDescriptor(v.Shown, unix.O_RDONLY, func(fd int) error {
+			_, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK)
+			return err
+		})
+	}},
 	{what: "write in the box's jobs folder", try: func(v *victims) error {
 		return undone(v.Jobs+"/forged", func(at string) error { return opens(at, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL) })
 	}},

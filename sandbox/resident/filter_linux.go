@@ -69,6 +69,7 @@ var denied = append([]rule{
 	{call: unix.SYS_MOVE_PAGES, why: "moves other processes' memory"},
 	{call: unix.SYS_MIGRATE_PAGES, why: "moves other processes' memory"},
 
+	{call: unix.SYS_FCNTL, why: "makes the host's programs wait at a file that can only be read", when: []condition{is(1, unix.F_SETLEASE)}},
 	{call: unix.SYS_IOCTL, why: "types into the terminal that runs us", when: []condition{is(1, unix.TIOCSTI)}},
 	{call: unix.SYS_IOCTL, why: "pastes into the console", when: []condition{is(1, unix.TIOCLINUX)}},
 	{call: unix.SYS_IOCTL, why: "loads a line discipline, a repeated source of kernel holes", when: []condition{is(1, unix.TIOCSETD)}},

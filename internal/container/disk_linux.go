@@ -93,9 +93,10 @@ func (c *counter) folder(fd, depth int) {
 		}
 	}
 	for _, name := range below {
-		child, err := openFolder(fd, name)
+		child, shut, err := openFolder(fd, name)
 		if err == nil {
 			c.folder(child, depth+1)
+			shut()
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			c.hidden = true
 		}
@@ -103,26 +104,38 @@ func (c *counter) folder(fd, depth int) {
 }
 
 // openFolder opens a folder below an open one, also one that denies its owner, which is us unless we are root: a
-// command must not hide files from the count by a mode.
-func openFolder(at int, name string) (int, error) {
+// command must not hide files from the count by a mode. shut gives it its own mode back.
+func openFolder(at int, name string) (fd int, shut func(), err error) {
 	const flags = unix.O_DIRECTORY | unix.O_CLOEXEC | unix.O_NOFOLLOW
-	fd, err := unix.Openat(at, name, unix.O_RDONLY|flags, 0)
-	if err != unix.EACCES {
-		return fd, err
+	fd, err = unix.Openat(at, name, unix.O_RDONLY|flags, 0)
+	var st unix.Stat_t
+	if err == nil && unix.Fstat(fd, &st) == nil && (os.Geteuid() == 0 || st.Mode&0o500 == 0o500) {
+		return fd, func() {}, nil
+	}
+	if err == nil {
+		unix.Close(fd) // it can be read and not searched
+	} else if err != unix.EACCES {
+		return -1, nil, err
 	}
 	closed, err := unix.Openat(at, name, unix.O_PATH|flags, 0)
 	if err != nil {
-		return -1, err
-	}
-	defer unix.Close(closed)
-	var st unix.Stat_t
-	if err := unix.Fstat(closed, &st); err != nil {
-		return -1, err
+		return -1, nil, err
 	}
 	self := "/proc/self/fd/" + strconv.Itoa(closed)
-	if err := unix.Chmod(self, st.Mode&0o7777|0o500); err != nil {
-		return -1, err
+	if err = unix.Fstat(closed, &st); err == nil {
+		err = unix.Chmod(self, st.Mode&0o7777|0o500)
 	}
-	defer unix.Chmod(self, st.Mode&0o7777)
-	return unix.Open(self, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		shut = func() {
+			unix.Chmod(self, st.Mode&0o7777)
+			unix.Close(closed)
+		}
+		if fd, err = unix.Open(self, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
+			return fd, shut, nil
+		}
+		shut()
+		return -1, nil, err
+	}
+	unix.Close(closed)
+	return -1, nil, err
 }

@@ -159,15 +159,17 @@ func TestDiskUsedCountsWhatIsTaken(t *testing.T) {
 		t.Errorf("a hole counts: %d of %d", n, base)
 	}
 	before := used()
-	if err := os.Chmod(filepath.Join(dir, "a"), 0); err != nil {
-		t.Fatal(err)
-	}
-	if n := used(); n != before {
-		t.Errorf("behind a closed folder %d of %d are seen", n, before)
-	}
-	info, err := os.Stat(filepath.Join(dir, "a"))
-	if err != nil || info.Mode().Perm() != 0 {
-		t.Errorf("the count left the folder as %v, %v", info, err)
+	for _, mode := range []os.FileMode{0, 0o400, 0o200} {
+		if err := os.Chmod(filepath.Join(dir, "a"), mode); err != nil {
+			t.Fatal(err)
+		}
+		if n := used(); n != before {
+			t.Errorf("behind a folder of mode %v %d of %d are seen", mode, n, before)
+		}
+		info, err := os.Stat(filepath.Join(dir, "a"))
+		if err != nil || info.Mode().Perm() != mode {
+			t.Errorf("the count left the folder as %v, %v", info, err)
+		}
 	}
 	os.Chmod(filepath.Join(dir, "a"), 0o755)
 	if n, err := diskUsed(filepath.Join(dir, "absent")); n != 0 || err != nil {

@@ -14,7 +14,7 @@ func init() {
 	switch os.Args[0] {
 	case Name:
 		runtime.MemProfileRate = 0 // nobody reads it, and it takes memory
-		runtime.LockOSThread() // on the main thread, where init functions run
+		runtime.LockOSThread()     // on the main thread, where init functions run
 		serve()
 	case SpawnerName:
 		spawn()

@@ -13,6 +13,7 @@ type Environment struct {
 	Bundle       string            // path in the box of a file in PEM: the system's roots and the proxy's certificate; "" for none
 	TrustStore   string            // path in the box of the same as a Java key store; "" for none
 	Placeholders map[string]string // of [Proxy.Placeholders]
+	Closed       bool              // nothing is let through: what makes a tool print a line of its own is left out
 }
 
 // proxyVariables lead tools to the proxy. Each row says who reads it.
@@ -85,7 +86,9 @@ func (e Environment) Variables() []string {
 			set[v.name] = e.Bundle
 		}
 	}
-	set["JAVA_TOOL_OPTIONS"] = e.java()
+	if !e.Closed {
+		set["JAVA_TOOL_OPTIONS"] = e.java() // the virtual machine tells of it on stderr
+	}
 	lines := make([]string, 0, len(set))
 	for name, value := range set {
 		lines = append(lines, name+"="+value)

@@ -173,3 +173,33 @@ func TestBundlesAreEmptyUnlessConfigured(t *testing.T) {
 		t.Error("a bundle with an address")
 	}
 }
+
+// A rule is written as it is read, and what a rule covers it lets through.
+func FuzzRule(f *testing.F) {
+	for _, s := range []string{"a.test", "*.a.test", "*", "a.test:8443", "*.a.test:80,443", "tcp://a.test:22", "a.test:*", "A.Test.", "127.0.0.1", "*.*"} {
+		f.Add(s, "x."+s, "b.a.test:443")
+	}
+	f.Fuzz(func(t *testing.T, one, two, target string) {
+		a, err := ParseRule(one)
+		if err != nil {
+			return
+		}
+		if again, err := ParseRule(a.String()); err != nil || again.String() != a.String() || !a.covers(again) || !again.covers(a) {
+			t.Fatalf("%q is written %q, which reads as %v, %v", one, a, again, err)
+		}
+		b, err := ParseRule(two)
+		if err != nil {
+			return
+		}
+		d, err := parseDest(target, 0)
+		if err != nil {
+			return
+		}
+		if a.covers(b) && b.matches(d) && !a.matches(d) {
+			t.Fatalf("%v covers %v, which lets %v through, and does not itself", a, b, d)
+		}
+		if a.matches(d) && b.matches(d) && !a.overlaps(b) {
+			t.Fatalf("%v and %v both let %v through and do not overlap", a, b, d)
+		}
+	})
+}

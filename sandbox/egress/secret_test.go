@@ -335,6 +335,11 @@ func TestVariables(t *testing.T) {
 	if !strings.Contains(got["JAVA_TOOL_OPTIONS"], "-Dhttps.proxyPort=3128") || !strings.Contains(got["JAVA_TOOL_OPTIONS"], "trustStore=/run/ca.jks") {
 		t.Errorf("JAVA_TOOL_OPTIONS=%s", got["JAVA_TOOL_OPTIONS"])
 	}
+	for _, l := range (Environment{Proxy: "127.0.0.1:3128", Closed: true}).Variables() {
+		if strings.HasPrefix(l, "JAVA_TOOL_OPTIONS=") {
+			t.Errorf("a closed proxy makes every Java program print: %s", l)
+		}
+	}
 	if !slices.IsSorted(lines) {
 		t.Errorf("unsorted: %q", lines)
 	}

@@ -108,7 +108,7 @@ func (e *exit) join(ctx context.Context, b *sandbox.Box) error {
 	if err != nil {
 		return err
 	}
-	env := egress.Environment{Proxy: address, Placeholders: e.proxy.Placeholders()}
+	env := egress.Environment{Proxy: address, Placeholders: e.proxy.Placeholders(), Closed: e.closed}
 	if e.proxy.Certificate() != nil {
 		env.Bundle, env.TrustStore = bundlePath, storePath
 	}

@@ -102,7 +102,8 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 	undo.Add(func() { containers.Close(ctx) })
 	models := llm.NewRouter(llm.Options{Providers: providersOf(c), Aliases: c.Models.Aliases, Default: c.Models.Default})
 	loop := agent.New(responses, containers, models, agent.Options{MaxIterations: c.Features.ServerTools.MaxIterations,
-		EnvironmentDescription: limits.EnvironmentDescription, DefaultEnvironment: c.Features.Shell.DefaultEnvironment, InOrder: limits.CommandsInOrder, Uploads: files, Logger: logger})
+		EnvironmentDescription: limits.EnvironmentDescription, DefaultEnvironment: c.Features.Shell.DefaultEnvironment,
+		Workers: c.Features.Responses.BackgroundWorkers, InOrder: limits.CommandsInOrder, Uploads: files, Logger: logger})
 	facts := containers.Facts(ctx)
 	door := gateway.New(gateway.Options{Tenants: tenants, MaxBody: c.Server.MaxBodyBytes, AllowedHosts: c.Server.AllowedHosts,
 		Logger: logger, Health: func() any { return healthOf(facts) }})

@@ -143,6 +143,8 @@ type Files struct {
 type Responses struct {
 	// RetentionSecs is how long a finished response stays readable. 0 keeps it for ever.
 	RetentionSecs int `toml:"retention_secs"`
+	// BackgroundWorkers is how many responses in the background run at once; the rest wait for their turn.
+	BackgroundWorkers int `toml:"background_workers"`
 	// MaxBytes is how large the database may be before the oldest finished responses go. 0 is no bound.
 	MaxBytes int64 `toml:"max_bytes"`
 }
@@ -202,7 +204,7 @@ func Default() Config {
 			Containers: Containers{DefaultIdleTTLSecs: 20 * 60, MaxIdleTTLSecs: 60 * 24 * 3600, KeepExpiredSecs: 24 * 3600,
 				MaxFileMB: 512, DiskMB: 10 << 10, ReserveDiskMB: 512},
 			Files:     Files{MaxFileMB: 512},
-			Responses: Responses{RetentionSecs: 30 * 24 * 3600},
+			Responses: Responses{RetentionSecs: 30 * 24 * 3600, BackgroundWorkers: 128},
 		},
 		Providers: map[string]Provider{},
 		Models:    Models{Aliases: map[string]string{}},

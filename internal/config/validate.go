@@ -108,6 +108,7 @@ func (l *Loaded) checkFeatures() (string, *fault.Error) {
 		{"features.containers.default_idle_ttl_secs", f.Containers.DefaultIdleTTLSecs, 1, 1 << 30},
 		{"features.containers.max_idle_ttl_secs", f.Containers.MaxIdleTTLSecs, 1, 1 << 30},
 		{"features.responses.retention_secs", f.Responses.RetentionSecs, 0, 1 << 31},
+		{"features.responses.background_workers", f.Responses.BackgroundWorkers, 1, 100_000},
 	} {
 		if n.value < n.low || n.value > n.high {
 			return n.key, invalid("%d is out of bounds", n.value).WithTry("a number from %d to %d", n.low, n.high)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -220,7 +219,7 @@ func TestWhatIsGivenBackGoesOn(t *testing.T) {
 		}
 		for {
 			frames, err := sub.Next(within(t))
-			if errors.Is(err, io.EOF) || err != nil && !isConflict(err) {
+			if errors.Is(err, io.EOF) || err != nil && fault.KindOf(err) != fault.Unavailable {
 				t.Fatalf("a reader got %v", err)
 			}
 			if err != nil {
@@ -351,9 +350,6 @@ func TestALogThatCannotBeReadEndsAsFailed(t *testing.T) {
 	resp, err := s.Get(within(t), org, bad.ID())
 	if err != nil || resp.Status != openai.Failed || resp.Error == nil {
 		t.Errorf("%+v, %v", resp, err)
-	}
-	if !slices.Contains([]string{openai.Failed}, resp.Status) {
-		t.Errorf("status %s", resp.Status)
 	}
 }
 

@@ -99,6 +99,14 @@ func (r *Run) Release(ctx context.Context) error {
 	return nil
 }
 
+// away is what a reader is told of a response that was given back.
+func away(cut error) error {
+	if cut != errReleased {
+		return cut
+	}
+	return fault.New(fault.Unavailable, "%s", errReleased.Message).WithCode(errReleased.Code).WithTry("%s", errReleased.Try)
+}
+
 // Left says whether a run's context ended because the response is in other hands now: it goes on, and what belongs to
 // it must be left alone.
 func Left(cause error) bool { return fault.KindOf(cause) == fault.Conflict }

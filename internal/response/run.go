@@ -475,7 +475,7 @@ func (r *Run) Wait(ctx context.Context) (*openai.Response, error) {
 	cut := r.cut
 	r.mu.Unlock()
 	if cut != nil {
-		return nil, cut
+		return nil, away(cut)
 	}
 	return r.snapshot(), nil
 }

@@ -63,6 +63,8 @@ type Service struct {
 
 	taking  sync.Mutex       // one take-over at a time
 	unmoved map[string]int64 // taken over, and their logs not moved into blocks yet; under taking
+	// settledIn: what was there when this service came has been taken over; under taking.
+	settledIn bool
 
 	mu       sync.Mutex
 	live     map[string]*Run // every run without a sealed end, stored or not

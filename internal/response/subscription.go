@@ -106,7 +106,7 @@ func (sub *Subscription) Next(ctx context.Context) ([]Frame, error) {
 			return frames, nil
 		case r.cut != nil:
 			defer r.mu.Unlock()
-			return nil, r.cut
+			return nil, away(r.cut)
 		case r.late && sub.durable:
 			if err := sub.settledLocked(ctx); err != nil {
 				r.mu.Unlock()

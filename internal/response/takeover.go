@@ -37,7 +37,7 @@ func (s *Service) takeOver(ctx context.Context) error {
 	if err := s.move(ctx, h); err != nil {
 		return fmt.Errorf("take over responses: %w", err)
 	}
-	s.unmoved = nil
+	s.unmoved, s.settledIn = nil, true
 	if err := s.buryOwners(ctx, h); err != nil {
 		return fmt.Errorf("take over responses: %w", err)
 	}
@@ -68,7 +68,7 @@ func (s *Service) inherit(ctx context.Context) (h heritage, err error) {
 		if err := rows.Err(); err != nil {
 			return err
 		}
-		if !s.shared {
+		if !s.shared && !s.settledIn {
 			h.ranges = [][2]int64{{0, s.log.generation << generationBits}} // those of owners that never had a lease, too
 		}
 		taken, err := tx.Query(`UPDATE response SET owner = $1, fence = fence + 1 WHERE completed IS NULL AND owner <> $1
@@ -92,7 +92,7 @@ func (s *Service) inherit(ctx context.Context) (h heritage, err error) {
 
 // buryOwners forgets the dead when everything of theirs has moved.
 func (s *Service) buryOwners(ctx context.Context, h heritage) error {
-	if len(h.names) == 0 && s.shared {
+	if len(h.ranges) == 0 {
 		return nil
 	}
 	return s.db.Write(ctx, func(tx *sql.Tx) error {

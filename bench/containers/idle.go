@@ -63,6 +63,7 @@ func measureIdle(ctx context.Context, w *world, count, execs int) (idle, error) 
 			return i, err
 		}
 	}
+	time.Sleep(5 * time.Second) // idle again
 	var err error
 	if i.PSSAfter, err = pss(pids[0]); err != nil {
 		return i, err

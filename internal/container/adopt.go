@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/hardshell-dev/hardshell/fault"
@@ -125,6 +126,9 @@ func replaceFile(path, text string) error {
 	return err
 }
 
+// maxAdopting is how many containers are looked at together at the start: one that does not answer holds up no other.
+const maxAdopting = 16
+
 // adopt takes over what an earlier gateway left alive, ends what nobody answers for, and finishes what was begun to be
 // removed.
 func (s *Service) adopt(ctx context.Context) error {
@@ -133,20 +137,27 @@ func (s *Service) adopt(ctx context.Context) error {
 		return err
 	}
 	known := make(map[string]bool, len(rows))
+	var all sync.WaitGroup
+	gate := make(chan struct{}, maxAdopting)
 	for _, r := range rows {
 		known[r.ID] = true
 		s.slots.take(int(r.slot.Int64))
-		if r.Status == Deleted {
-			s.clear(ctx, r)
-			continue
-		}
-		if _, err := os.Stat(s.folder(r.ID)); err != nil {
-			continue // never prepared
-		}
-		if err := s.adoptOne(ctx, r); err != nil {
-			s.log.Error("a container's old processes could not be adopted", "container", r.ID, "error", err)
-		}
+		gate <- struct{}{}
+		all.Go(func() {
+			defer func() { <-gate }()
+			if r.Status == Deleted {
+				s.clear(ctx, r)
+				return
+			}
+			if _, err := os.Stat(s.folder(r.ID)); err != nil {
+				return // never prepared
+			}
+			if err := s.adoptOne(ctx, r); err != nil {
+				s.log.Error("a container's old processes could not be adopted", "container", r.ID, "error", err)
+			}
+		})
 	}
+	all.Wait()
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
 		return err

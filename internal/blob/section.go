@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+
+	"github.com/hardshell-dev/hardshell/fault"
 )
 
 // Section is a part of a blob, to be read from any place. It opens the blob when it is read, and again after a seek.
@@ -22,17 +24,29 @@ func NewSection(ctx context.Context, store Store, key string, offset, size int64
 	return &Section{ctx: ctx, store: store, key: key, offset: offset, size: size}
 }
 
+// Ready opens the blob now, so that bytes that are not there are known before anything is answered. What an existing row
+// names and no store has is our fault, whatever kind the store gave it.
+func (s *Section) Ready() error {
+	if s.size == 0 || s.open != nil {
+		return nil
+	}
+	r, err := s.store.Open(s.ctx, s.key, s.offset+s.at, s.size-s.at)
+	if fault.KindOf(err) == fault.NotFound {
+		return fault.Wrap(fault.Internal, err, "The stored bytes are not there.").WithCode("file_content_unavailable")
+	}
+	s.open = r
+	return err
+}
+
 // Read reads on. Bytes that are missing are io.ErrUnexpectedEOF.
 func (s *Section) Read(p []byte) (int, error) {
 	if s.at >= s.size {
 		return 0, io.EOF
 	}
 	if s.open == nil {
-		r, err := s.store.Open(s.ctx, s.key, s.offset+s.at, s.size-s.at)
-		if err != nil {
+		if err := s.Ready(); err != nil {
 			return 0, err
 		}
-		s.open = r
 	}
 	n, err := s.open.Read(p[:min(int64(len(p)), s.size-s.at)])
 	s.at += int64(n)

@@ -259,5 +259,9 @@ func (s *Service) archivedContent(ctx context.Context, r row, f fileRow) (io.Rea
 	if err != nil {
 		return nil, err
 	}
-	return blob.NewSection(ctx, store, r.archive, f.at.Int64, f.bytes), nil
+	content := blob.NewSection(ctx, store, r.archive, f.at.Int64, f.bytes)
+	if err := content.Ready(); err != nil {
+		return nil, err
+	}
+	return content, nil
 }

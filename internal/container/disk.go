@@ -56,6 +56,10 @@ const (
 	maxLook = time.Second
 	// calmLook is how rarely a container near its limit is looked at while nothing is taken from the disk.
 	calmLook = 250 * time.Millisecond
+	// quietLooks is how many looks in which nothing was taken make it calm.
+	quietLooks = 50
+	// idleCount is how rarely a container that runs no command is counted, unless the disk has lost what may be too much.
+	idleCount = 10 * time.Minute
 	// slack is what a container above its limit may still take, so that a command that cleans up can run.
 	slack = 1 << 20
 	// dyingTime is how long a stopped command may take to be gone before its box is ended.
@@ -84,6 +88,7 @@ func (d *disk) entered(e *Execution) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	sp := d.spaces[e.place]
+	asleep := sp == nil || d.quiet > quietLooks
 	if sp == nil {
 		sp = &space{calls: map[*Execution]bool{}}
 		d.spaces[e.place] = sp
@@ -92,9 +97,11 @@ func (d *disk) entered(e *Execution) {
 	delete(d.puts, e.place.id) // it is counted anew
 	sp.latest = time.Now().Add(calmLook)
 	d.quiet = 0
-	select {
-	case d.wake <- struct{}{}:
-	default:
+	if asleep { // else the next look comes in time
+		select {
+		case d.wake <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -133,9 +140,11 @@ func (d *disk) left(e *Execution) {
 		delete(sp.calls, e)
 		// What it took is counted as its own, not as the next command's.
 		sp.ended = true
-		select {
-		case d.wake <- struct{}{}:
-		default:
+		if d.near(sp) {
+			select {
+			case d.wake <- struct{}{}:
+			default:
+			}
 		}
 	}
 }
@@ -268,7 +277,7 @@ func (d *disk) pause(room int64) time.Duration {
 		}
 	}
 	wait := max(minLook, min(maxLook, time.Duration(float64(max(room, 0))/fastest*float64(time.Second))))
-	if d.quiet > 50 {
+	if d.quiet > quietLooks {
 		wait = max(wait, calmLook)
 	}
 	return wait
@@ -291,7 +300,7 @@ func (d *disk) recount(p *place, sp *space, low bool) {
 	sp.next = time.Now().Add(10 * took) // a tenth of a core at most
 	sp.latest = time.Now().Add(max(calmLook, 50*took))
 	if len(sp.calls) == 0 {
-		sp.latest = time.Now().Add(max(time.Minute, 200*took))
+		sp.latest = time.Now().Add(max(idleCount, 200*took))
 	}
 	if low {
 		sp.next = time.Now().Add(took)

@@ -294,6 +294,40 @@ func TestKilledUploadsAndDeletionsAreFinished(t *testing.T) {
 	}
 }
 
+// TestBytesThatAreGone are told before anything is answered, and not as a file that never was.
+func TestBytesThatAreGone(t *testing.T) {
+	b := open(t, Limits{})
+	f := b.upload(t, "org", "a", "x", 0)
+	if err := b.disk.Delete(b.ctx, key(f.ID)); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := b.Open(b.ctx, "org", f.ID)
+	if e, ok := fault.As(err); !ok || e.Kind != fault.Internal || e.Code != "file_content_unavailable" {
+		t.Errorf("open: %v", err)
+	}
+	if err := b.Delete(b.ctx, "org", f.ID); err != nil {
+		t.Errorf("delete: %v", err)
+	}
+}
+
+// TestAPlaceThatIsNotConfiguredAnyMore is told as such; the file itself is still there.
+func TestAPlaceThatIsNotConfiguredAnyMore(t *testing.T) {
+	b := open(t, Limits{})
+	f := b.upload(t, "org", "a", "x", 0)
+	s, err := New(b.ctx, Options{DB: b.db, Blobs: blob.NewStores("other", map[string]blob.Store{"other": b.disk}), Clock: b.time})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	_, _, err = s.Open(b.ctx, "org", f.ID)
+	if e, ok := fault.As(err); !ok || e.Kind != fault.Unavailable || e.Code != "file_content_unavailable" || e.Try == "" {
+		t.Errorf("open: %v", err)
+	}
+	if got, err := s.Get(b.ctx, "org", f.ID); err != nil || got.Bytes != 1 {
+		t.Errorf("get: %+v, %v", got, err)
+	}
+}
+
 func TestAClientThatGoesAwayLeavesNothing(t *testing.T) {
 	b := open(t, Limits{})
 	gone := errors.New("gone")

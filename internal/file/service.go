@@ -249,7 +249,11 @@ func (s *Service) Open(ctx context.Context, org, fileID string) (io.ReadSeekClos
 	if err != nil {
 		return nil, File{}, err
 	}
-	return blob.NewSection(ctx, bytes, key(f.ID), 0, f.Bytes), f, nil
+	content := blob.NewSection(ctx, bytes, key(f.ID), 0, f.Bytes)
+	if err := content.Ready(); err != nil {
+		return nil, File{}, err
+	}
+	return content, f, nil
 }
 
 // Upload keeps the bytes of r and makes them a file of what told then says of it.

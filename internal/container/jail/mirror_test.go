@@ -35,7 +35,7 @@ func tarball(t *testing.T, name, text string) []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	w := tar.NewWriter(z)
-	for _, f := range strings.Split(text, "\x00") {
+	for f := range strings.SplitSeq(text, "\x00") {
 		path, body, _ := strings.Cut(f, "\n")
 		if err := w.WriteHeader(&tar.Header{Name: name + "/" + path, Mode: 0o644, Size: int64(len(body))}); err != nil {
 			t.Fatal(err)

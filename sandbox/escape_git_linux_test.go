@@ -136,11 +136,16 @@ func TestS34NoSettingOfOursComesToBe(t *testing.T) {
 		t.Setenv("HOME", home)
 		t.Setenv("XDG_CONFIG_HOME", "")
 		t.Setenv("XDG_DATA_HOME", "")
+		t.Setenv("HARDSHELL_DATA", w.at("home/elsewhere/data"))
+		w.file(t, "home/elsewhere/data/admin.key", "the key itself", 0o644)
 		box := w.workspaceWrite(t, home, sandbox.Policy{})
-		c := bash(`for f in .config/hardshell/hardshell.toml .local/share/hardshell/admin.key; do mkdir -p "$(dirname $f)"; echo x >$f; done; mkdir -p z/hardshell; echo y >z/hardshell/hardshell.toml; rm -rf .config; mv .config gone; mv z .config; mv .local/share gone; true`)
+		c := bash(`for f in .config/hardshell/hardshell.toml .local/share/hardshell/admin.key; do mkdir -p "$(dirname $f)"; echo x >$f; done; mkdir -p z/hardshell; echo y >z/hardshell/hardshell.toml; rm -rf .config; mv .config gone; mv z .config; mv .local/share gone; cat elsewhere/data/admin.key; mv elsewhere gone; true`)
 		c.Dir = home
 		got := run(t, box, c)
 		box.Close()
+		if got.out != "" {
+			t.Errorf("it read %q", got.out)
+		}
 		for _, name := range []string{".config/hardshell/hardshell.toml", ".local/share/hardshell/admin.key"} {
 			if b, err := os.ReadFile(filepath.Join(home, name)); err == nil && len(b) > 0 {
 				t.Errorf("%s came to be: %q (%s)", name, b, got.err)

@@ -101,7 +101,7 @@ func (r *repository) gitFolder(dir string, depth int) {
 	}
 	for _, name := range gitFolders {
 		if p := filepath.Join(dir, name); !exists(p) && exists(filepath.Join(dir, "HEAD")) {
-			makeLike(p, dir)
+			makeLike(p, dir, 0o755)
 		}
 	}
 	r.keep(dir, gitReadonly, gitAbsent)
@@ -266,9 +266,9 @@ func folders(dir string) []string {
 
 // makeLike makes a folder that belongs to whom its parent does. Nothing is said if it cannot: then nobody else can
 // either, or the box will not.
-func makeLike(path, parent string) {
+func makeLike(path, parent string, mode uint32) {
 	var st unix.Stat_t
-	if unix.Lstat(parent, &st) == nil && unix.Mkdir(path, 0o755) == nil && os.Geteuid() == 0 {
+	if unix.Lstat(parent, &st) == nil && unix.Mkdir(path, mode) == nil && os.Geteuid() == 0 {
 		unix.Lchown(path, int(st.Uid), int(st.Gid))
 	}
 }

@@ -170,6 +170,9 @@ func ownPlaces() (out []string) {
 			out = append(out, filepath.Join(base, p[2]))
 		}
 	}
+	if data := os.Getenv("HARDSHELL_DATA"); filepath.IsAbs(data) {
+		out = append(out, filepath.Clean(data))
+	}
 	return out
 }
 
@@ -184,7 +187,7 @@ func holdOwnPlaces(root string) repository {
 		}
 		for i := len(root) + 1; i <= len(p); i++ {
 			if (i == len(p) || p[i] == '/') && !exists(p[:i]) {
-				makeLike(p[:i], filepath.Dir(p[:i]))
+				makeLike(p[:i], filepath.Dir(p[:i]), 0o700)
 			}
 		}
 		if real, err := filepath.EvalSymlinks(p); err == nil {

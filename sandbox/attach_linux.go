@@ -23,7 +23,8 @@ type record struct {
 	Jail    bool      `json:"jail"`
 	UID     int       `json:"uid"`
 	Groups  []string  `json:"groups,omitempty"`
-	Version uint32    `json:"version"` // of the protocol; 0 is 2, which did not write it
+	Tmp     string    `json:"tmp,omitempty"` // TMPDIR of the commands
+	Version uint32    `json:"version"`       // of the protocol; 0 is 2, which did not write it
 	Process processID `json:"process"`
 	Lasting bool      `json:"lasting"` // it outlives its owner
 }
@@ -48,7 +49,7 @@ func readRecord(dir string) (r record, err error) {
 
 // save writes the report file.
 func (b *Box) save(l *layout) error {
-	r := record{Lasting: b.lasting, Report: b.report, Jail: l.Jail, UID: l.id.host, Groups: b.groups.dirs, Version: b.version, Process: identifyProcess(b.pid)}
+	r := record{Lasting: b.lasting, Report: b.report, Jail: l.Jail, UID: l.id.host, Groups: b.groups.dirs, Tmp: b.tmp, Version: b.version, Process: identifyProcess(b.pid)}
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err == nil {
 		err = writeOwn(filepath.Join(b.dir, reportName), append(text, '\n'))
@@ -101,7 +102,7 @@ func Attach(ctx context.Context, dir string, fence uint64) (*Box, error) {
 		return nil, err
 	}
 	b := newBox(dir, conn, saved.Jail, saved.UID)
-	b.report, b.groups.dirs, b.version = saved.Report, saved.Groups, saved.Version
+	b.report, b.groups.dirs, b.version, b.tmp = saved.Report, saved.Groups, saved.Version, saved.Tmp
 	if err = b.send(resident.Hello{Version: b.version, Fence: fence}.Append(nil), nil); err == nil {
 		limited, cancel := context.WithTimeoutCause(ctx, startLimit, fault.New(fault.Unavailable, "the sandbox did not answer within %v", startLimit))
 		defer cancel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/sandbox/resident"
@@ -139,6 +140,11 @@ const keptGroups = "supplementary groups"
 
 // note enters what became of the limits.
 func (r *Report) note(l Limits, missing []string) {
+	for i, m := range missing {
+		if r.Got != RungJail { // the limit of the kernel's counts all of a user's processes, so only a jail gets it
+			missing[i] = strings.Replace(m, "held by RLIMIT_NPROC", "watched from time to time", 1)
+		}
+	}
 	r.Missing = append(r.Missing, missing...)
 	r.Limits = "none"
 	if l != (Limits{}) && len(missing) == 0 {

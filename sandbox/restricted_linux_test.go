@@ -210,3 +210,22 @@ func asBoxUser(c *exec.Cmd) {
 		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: hostUID, Gid: hostUID}}
 	}
 }
+
+func TestARestrictedBoxIsFoundAgain(t *testing.T) {
+	landlock(t)
+	base, work := workplace(t)
+	spec := sandbox.Spec{Dir: filepath.Join(base, "box"), Cwd: work, Policy: sandbox.Policy{Mode: sandbox.WorkspaceWrite}, Grace: time.Minute,
+		Limits: sandbox.Limits{Pids: 50}}
+	box, err := sandbox.OpenRung(t.Context(), spec, sandbox.RungRestricted)
+	must(t, err)
+	if r := box.Report(); slices.ContainsFunc(r.Missing, func(m string) bool { return strings.Contains(m, "RLIMIT_NPROC") }) {
+		t.Errorf("report %+v", r)
+	}
+	must(t, box.Detach())
+	again, err := sandbox.Attach(t.Context(), spec.Dir, 1)
+	must(t, err)
+	defer again.Close()
+	if got := run(t, again, bash("echo $HARDSHELL_SANDBOX; touch $TMPDIR/x && echo kept; touch /etc/x")); got.out != "restricted\nkept\n" || got.Code == 0 {
+		t.Errorf("got %+v", got)
+	}
+}

@@ -32,7 +32,8 @@ type ground struct {
 	asked   []llm.Request
 	model   llm.Provider // instead of the rounds
 	put     []string
-	onPut   func()          // called once, for the first file
+	late    int             // files that were put after a command had begun
+	onExec  func()          // called once, before the first command
 	unknown map[string]bool // models that there are not any more
 	settled map[string]bool
 }
@@ -79,15 +80,11 @@ func (g *ground) Put(_ context.Context, _, _, name string, r io.Reader, _ string
 		return container.File{}, err
 	}
 	g.mu.Lock()
-	hook := g.onPut
-	g.onPut = nil
-	g.mu.Unlock()
-	if hook != nil {
-		hook()
-	}
-	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.put = append(g.put, name+"="+string(data))
+	if len(g.jobs) > 0 {
+		g.late++
+	}
 	return container.File{}, nil
 }
 
@@ -117,6 +114,13 @@ func (g *ground) fenceLocked(c container.Command) error {
 }
 
 func (g *ground) Exec(ctx context.Context, _, _ string, c container.Command) (execution, error) {
+	g.mu.Lock()
+	hook := g.onExec
+	g.onExec = nil
+	g.mu.Unlock()
+	if hook != nil {
+		hook()
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err := g.fenceLocked(c); err != nil {

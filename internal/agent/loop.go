@@ -197,22 +197,22 @@ func (l *loop) after(ctx context.Context, t *turn) (end response.End, over bool)
 		t.abandon(ctx)
 		return l.ending(ctx, err), true
 	}
-	// No command starts before the turn that asked for it is on record.
+	// No command starts before the turn that asked for it is on record, and no file is put over what a command made of it:
+	// that the files are there is on record before, too.
+	unready := l.stage(ctx)
 	l.announceCalls(t)
-	err := l.run.Sync(ctx)
-	if err == nil {
-		l.acknowledge()
+	if err := l.run.Sync(ctx); err != nil {
+		l.runCalls(ctx, t, err, nil)
+		return l.ending(ctx, err), true
 	}
-	return l.call(ctx, t, err, nil)
+	l.acknowledge()
+	return l.call(ctx, t, unready, nil)
 }
 
 // call runs the calls of a turn that is on record, and says whether the response is over.
 func (l *loop) call(ctx context.Context, t *turn, unready error, done progress) (end response.End, over bool) {
 	l.runCalls(ctx, t, unready, done)
 	err := context.Cause(ctx)
-	if err == nil {
-		err = unready
-	}
 	if err == nil {
 		err = l.wire.ended()
 	}

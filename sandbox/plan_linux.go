@@ -128,6 +128,14 @@ func (l *layout) hosted(spec *Spec) error {
 			return err
 		}
 	}
+	for _, b := range h.Shown {
+		if !clean(b.Target) {
+			return fault.New(fault.Invalid, "the name %q for a shown folder is not a plain absolute path", b.Target)
+		}
+		if err := l.bind(b.Source, b.Target, false); err != nil {
+			return err
+		}
+	}
 	for _, b := range [][2]string{{h.Workspace, hostedWorkspace}, {h.Tmp, hostedTmp}, {h.Home, hostedHome}} {
 		if err := l.writable(b[0], b[1]); err != nil {
 			return err

@@ -113,7 +113,12 @@ type Hosted struct {
 	Output string
 	// ReadOnlyBinds are further host paths, seen under their own names, read-only.
 	ReadOnlyBinds []string
+	// Shown are host folders that are seen under other names, read-only. What is put into one later is seen too.
+	Shown []Shown
 }
+
+// Shown is a host folder and the name that a box sees it under.
+type Shown struct{ Source, Target string }
 
 // Spec asks for a box.
 type Spec struct {

@@ -145,6 +145,9 @@ func surround(f container.Facts, p place, operator string) surroundings {
 	if p.memory != "" {
 		s.memory = p.memory
 	}
+	for _, k := range p.skills {
+		s.skills = append(s.skills, k.String())
+	}
 	if p.network != nil && len(p.network.AllowedDomains) > 0 {
 		s.network = p.network.String() + ", through the proxy that the usual variables name; anything else is refused, with a text that says so"
 	}

@@ -19,6 +19,7 @@ type surroundings struct {
 	maxTimeout     time.Duration
 	maxOutput      int    // characters a stream
 	memory         string // as people write it; empty when there is no limit
+	skills         []string
 	inOrder        bool   // the commands of a call run one after the other
 	operator       string // the operator's words
 }
@@ -90,6 +91,12 @@ func describe(s surroundings) string {
 	line("- Output: stdout and stderr are each cut to %d characters, head and tail kept (max_output_length may ask for less). "+
 		"The result of a cut command says where all of it can be read. Redirect long output to a file under %s, then grep or tail it.",
 		s.maxOutput, s.workdir)
+	if len(s.skills) > 0 {
+		line("- Skills, read-only: folders with instructions and programs for a kind of task. When one fits the task, read its SKILL.md before you begin.")
+		for _, k := range s.skills {
+			line("  - %s", k)
+		}
+	}
 	line("- There is no terminal; standard input is empty unless stdin is given.")
 	if text := strings.TrimSpace(s.operator); text != "" {
 		line("%s", text)

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hardshell-dev/hardshell/fault"
@@ -16,20 +17,28 @@ type place struct {
 	used     bool                     // it was there before this request
 	memory   string                   // its memory limit as it was asked for
 	network  *container.NetworkPolicy // nil is no network
+	skills   []container.Skill        // that it has or gets
 	spec     container.CreateSpec     // of the container to make
 	replaced bool                     // the chain's own container is gone: the model is told
 	param    string                   // the request's environment
 }
 
 // reserve makes the container's row now if the request asks for settings that a limit of the operator's may refuse:
-// that is the request's fault and its answer, not a failed call for the model. Otherwise the row waits for a call.
+// that is the request's fault and its answer, not a failed call for the model. Otherwise the row waits for a call. A
+// container that is there gets the skills that are new to it.
 func (a *Agent) reserve(ctx context.Context, org string, p place) (place, error) {
-	if p.id != "" || p.spec.MemoryLimit == "" && p.spec.IdleTTL == 0 && p.spec.Network == nil && len(p.spec.FileIDs) == 0 {
+	if p.id != "" {
+		if err := a.containers.AddSkills(ctx, org, p.id, p.spec.Skills); err != nil {
+			return p, underSkills(p.param, err)
+		}
+		return p, nil
+	}
+	if p.spec.MemoryLimit == "" && p.spec.IdleTTL == 0 && p.spec.Network == nil && len(p.spec.FileIDs)+len(p.spec.Skills) == 0 {
 		return p, nil
 	}
 	c, err := a.containers.Create(ctx, org, p.spec)
 	if err != nil {
-		return p, under(p.param, err)
+		return p, underSkills(p.param, err)
 	}
 	p.id = c.ID
 	return p, nil
@@ -55,8 +64,9 @@ func (a *Agent) readEnvironment(ctx context.Context, org string, env *openai.Env
 		return place{}, rejected(param+".file_ids", "file_ids are for a container that is made: only container_auto takes them.").
 			WithTry("POST /v1/containers/{id}/files with {\"file_id\": …}")
 	}
-	if s := strings.TrimSpace(string(env.Skills)); present(env.Skills) && s != "[]" {
-		return place{}, rejected(param+".skills", "Skills are not served yet.")
+	if s := strings.TrimSpace(string(env.Skills)); present(env.Skills) && s != "[]" && env.Type == envReference {
+		return place{}, rejected(param+".skills", "A container that is referred to has the skills that it was made with.").
+			WithTry("container_auto with skills")
 	}
 	switch env.Type {
 	case envAuto:
@@ -75,16 +85,20 @@ func (a *Agent) readEnvironment(ctx context.Context, org string, env *openai.Env
 
 func (a *Agent) autoPlace(ctx context.Context, org string, env *openai.Environment, param, chained string) (place, error) {
 	spec, err := container.ReadRequest(openai.ContainerRequest{FileIDs: env.FileIDs, ExpiresAfter: env.ExpiresAfter,
-		MemoryLimit: env.MemoryLimit, NetworkPolicy: env.NetworkPolicy})
+		MemoryLimit: env.MemoryLimit, NetworkPolicy: env.NetworkPolicy, Skills: env.Skills})
 	if err != nil {
-		return place{}, under(param, err)
+		return place{}, underSkills(param, err)
+	}
+	skills, err := a.containers.CheckSkills(ctx, org, spec.Skills)
+	if err != nil {
+		return place{}, underSkills(param, err)
 	}
 	if spec.MemoryLimit != "" {
 		if _, err := container.ParseMemory(spec.MemoryLimit); err != nil {
 			return place{}, under(param, err)
 		}
 	}
-	p := place{spec: spec, memory: spec.MemoryLimit, network: spec.Network, param: param}
+	p := place{spec: spec, memory: spec.MemoryLimit, network: spec.Network, skills: skills, param: param}
 	if chained == "" {
 		return p, nil
 	}
@@ -104,7 +118,31 @@ func (a *Agent) autoPlace(ctx context.Context, org string, env *openai.Environme
 	if err := a.containers.Admits(ctx, org, c.ID, env.NetworkPolicy); err != nil {
 		return place{}, under(param, err)
 	}
-	return place{id: c.ID, used: true, memory: c.MemoryLimit, network: c.Network}, nil
+	has, err := a.containers.Skills(ctx, org, c.ID)
+	if err != nil {
+		return place{}, err
+	}
+	return place{id: c.ID, used: true, spec: container.CreateSpec{Skills: spec.Skills}, memory: c.MemoryLimit, network: c.Network,
+		skills: joined(has, skills), param: param}, nil
+}
+
+// joined are skills that are there and skills that come, each once.
+func joined(has, more []container.Skill) []container.Skill {
+	for _, m := range more {
+		if !slices.ContainsFunc(has, func(h container.Skill) bool { return h.Name == m.Name }) {
+			has = append(has, m)
+		}
+	}
+	return has
+}
+
+// underSkills is under, but that an error about a skill keeps its own code: a client can tell which of them it was.
+func underSkills(param string, err error) error {
+	e, ok := fault.As(err)
+	if !ok || !strings.HasPrefix(e.Param, "skills") {
+		return under(param, err)
+	}
+	return e.WithParam(param + "." + e.Param)
 }
 
 // sameMemory says whether a limit that is asked for, if any, is the one that a container has.
@@ -136,7 +174,11 @@ func (a *Agent) referencedPlace(ctx context.Context, org string, env *openai.Env
 	if err := a.containers.Admits(ctx, org, c.ID, env.NetworkPolicy); err != nil {
 		return place{}, under(param, err)
 	}
-	return place{id: c.ID, used: true, memory: c.MemoryLimit, network: c.Network}, nil
+	has, err := a.containers.Skills(ctx, org, c.ID)
+	if err != nil {
+		return place{}, err
+	}
+	return place{id: c.ID, used: true, memory: c.MemoryLimit, network: c.Network, skills: has}, nil
 }
 
 // rejected is the refusal of an environment that is well-formed and can't be had.

@@ -46,6 +46,7 @@ type world struct {
 	started  []container.Command
 	made     []container.CreateSpec
 	gone     map[string]error // containers that can't be used
+	skills   map[string][]container.Skill
 	removed  map[string]bool  // files that are no more
 	put      []string
 	putErr   error

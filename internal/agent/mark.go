@@ -200,6 +200,11 @@ func (a *Agent) replan(ctx context.Context, c *response.Claim) (*plan, error) {
 	if p.place.id == "" {
 		p.place.id = c.Container // made for its first call
 	}
+	if p.place.id != "" {
+		if p.place.skills, err = a.containers.Skills(ctx, c.Org, p.place.id); err != nil {
+			return nil, err
+		}
+	}
 	a.readFunctions(ctx, p)
 	for _, f := range w.Files {
 		p.files = append(p.files, inputFile{name: f.Name, data: f.Data, id: f.ID, replayed: f.Replayed})

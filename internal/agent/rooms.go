@@ -57,6 +57,10 @@ type containers interface {
 	Admits(ctx context.Context, org, id string, p *openai.NetworkPolicy) error
 	// Restore is Usable for a container that may have expired: it is brought back.
 	Restore(ctx context.Context, org, id string) (container.Container, error)
+	// CheckSkills says what the skills of a request are, Skills what a container has; AddSkills mounts more in it.
+	CheckSkills(ctx context.Context, org string, list []container.SkillRequest) ([]container.Skill, error)
+	Skills(ctx context.Context, org, id string) ([]container.Skill, error)
+	AddSkills(ctx context.Context, org, id string, list []container.SkillRequest) error
 	Put(ctx context.Context, org, id, name string, r io.Reader, source string) (container.File, error)
 	// PutUpload copies an uploaded file into the workspace.
 	PutUpload(ctx context.Context, org, id, fileID, name string) (container.File, error)

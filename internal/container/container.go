@@ -50,6 +50,7 @@ type CreateSpec struct {
 	Network     *NetworkPolicy
 	Secrets     []DomainSecret
 	FileIDs     []string // uploaded files to put into the workspace
+	Skills      []SkillRequest
 }
 
 // NetworkPolicy is what a container may reach.

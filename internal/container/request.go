@@ -42,11 +42,10 @@ func ReadRequest(r openai.ContainerRequest) (CreateSpec, error) {
 			WithCode("invalid_file_id").WithParam("file_ids")
 	}
 	spec.FileIDs = r.FileIDs
-	if given(r.Skills) {
-		return CreateSpec{}, fault.New(fault.Invalid, "skills cannot be used: this version has none.").
-			WithCode("invalid_skill_id").WithParam("skills").WithTry("put the skill's files into the container")
-	}
 	var err error
+	if spec.Skills, err = readSkills(r.Skills); err != nil {
+		return CreateSpec{}, err
+	}
 	if spec.Network, spec.Secrets, err = ReadNetwork(r.NetworkPolicy); err != nil {
 		return CreateSpec{}, rejected(err)
 	}

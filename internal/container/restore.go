@@ -102,7 +102,10 @@ func (s *Service) unpack(ctx context.Context, r row) error {
 		return err
 	}
 	defer in.Close()
-	return readArchive(ctx, ws, in, skip)
+	if err := readArchive(ctx, ws, in, skip); err != nil {
+		return err
+	}
+	return s.remountSkills(ctx, r)
 }
 
 // revive makes the row an active one, over a folder that is there.

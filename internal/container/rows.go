@@ -138,8 +138,10 @@ func (s *Service) end(ctx context.Context, id, status string, due sql.NullInt64)
 func (s *Service) freed(ctx context.Context, id string) (bool, error) {
 	first := false
 	err := s.db.Write(ctx, func(tx *sql.Tx) error {
-		if _, err := tx.Exec(`DELETE FROM container_file WHERE container = $1`, id); err != nil {
-			return err
+		for _, query := range []string{`DELETE FROM container_file WHERE container = $1`, `DELETE FROM container_skill WHERE container = $1`} {
+			if _, err := tx.Exec(query, id); err != nil {
+				return err
+			}
 		}
 		if _, err := tx.Exec(`INSERT INTO container_garbage (backend, key)
 			SELECT backend, archive FROM container WHERE id = $1 AND archive <> '' ON CONFLICT DO NOTHING`, id); err != nil {

@@ -94,6 +94,7 @@ type Workspace struct {
 	UID  int    // the uid and gid that own them; 0 when they are ours
 	// Output is where a command finds the whole streams of those before it, in KEY/INDEX/stdout and stderr. Empty: nowhere.
 	Output string
+	Skills string // seen as /skills, read-only; only we write into it. Empty: nowhere
 	Shell  string // the shell's path inside: bash where there is one, else sh
 }
 

@@ -32,6 +32,7 @@ type Options struct {
 	Dir     string       // the folder that holds a folder per container; made if absent
 	Blobs   *blob.Stores // where the files of expired containers go; nil leaves them in their folders
 	Uploads Uploads      // the files that requests name by id; nil: there are none
+	Skills  Skills       // the bundles that requests mount; nil: there are none
 	Limits  Limits
 	Network Network
 	Clock   func() time.Time // nil is time.Now
@@ -53,6 +54,9 @@ type Service struct {
 	disk    *disk
 	blobs   *blob.Stores
 	uploads Uploads
+	skills  Skills
+	// mounting is held while a container gets skills: two requests may bring one under the same name.
+	mounting sync.Mutex
 	moves   moves
 	// archiving has a token per workspace that is on its way into an archive.
 	archiving chan struct{}
@@ -75,7 +79,7 @@ type Service struct {
 // what nobody answers for is ended, and folders that no living row owns are removed.
 func New(ctx context.Context, o Options) (*Service, error) {
 	s := &Service{db: o.DB, runtime: o.Runtime, dir: o.Dir, limits: o.Limits.withDefaults(), network: o.Network, now: o.Clock, log: o.Logger,
-		archiving: make(chan struct{}, maxArchiving), blobs: o.Blobs, uploads: o.Uploads, places: map[string]*place{}}
+		archiving: make(chan struct{}, maxArchiving), blobs: o.Blobs, uploads: o.Uploads, skills: o.Skills, places: map[string]*place{}}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -147,6 +151,9 @@ func (s *Service) Create(ctx context.Context, org string, spec CreateSpec) (Cont
 	if err := s.checkUploads(ctx, org, spec.FileIDs); err != nil {
 		return Container{}, err
 	}
+	if _, err := s.CheckSkills(ctx, org, spec.Skills); err != nil {
+		return Container{}, err
+	}
 	if err := s.runtime.Supported(ctx); err != nil {
 		return Container{}, err
 	}
@@ -176,9 +183,13 @@ func (s *Service) Create(ctx context.Context, org string, spec CreateSpec) (Cont
 		s.slots.free(slot)
 		return Container{}, err
 	}
-	if err := s.stage(ctx, r.Container, spec.FileIDs); err != nil {
+	err = s.stage(ctx, r.Container, spec.FileIDs)
+	if err == nil {
+		err = s.AddSkills(ctx, org, r.ID, spec.Skills)
+	}
+	if err != nil {
 		if undo := s.Delete(context.WithoutCancel(ctx), org, r.ID); undo != nil {
-			s.log.Error("a container whose files could not be put into it was not deleted", "container", r.ID, "error", undo)
+			s.log.Error("a container whose files and skills could not be put into it was not deleted", "container", r.ID, "error", undo)
 		}
 		return Container{}, err
 	}

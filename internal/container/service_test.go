@@ -91,7 +91,10 @@ func TestReadRequest(t *testing.T) {
 		{"another anchor", openai.ContainerRequest{ExpiresAfter: &openai.ExpiresAfter{Anchor: "created_at", Minutes: 5}}, "invalid_expires_after"},
 		{"no minutes", openai.ContainerRequest{ExpiresAfter: &openai.ExpiresAfter{Anchor: "last_active_at"}}, "invalid_expires_after"},
 		{"files", openai.ContainerRequest{FileIDs: make([]string, 101)}, "invalid_file_id"},
-		{"skills", openai.ContainerRequest{Skills: []byte(`[{"type":"skill_reference"}]`)}, "invalid_skill_id"},
+		{"a skill without id", openai.ContainerRequest{Skills: []byte(`[{"type":"skill_reference"}]`)}, "invalid_skill_reference"},
+		{"a skill of another kind", openai.ContainerRequest{Skills: []byte(`[{"type":"git"}]`)}, "invalid_skill_reference"},
+		{"skills that are no list", openai.ContainerRequest{Skills: []byte(`{}`)}, "invalid_skill_reference"},
+		{"an inline skill without source", openai.ContainerRequest{Skills: []byte(`[{"type":"inline","name":"a","description":"b"}]`)}, "invalid_inline_skill"},
 		{"secrets", openai.ContainerRequest{NetworkPolicy: &openai.NetworkPolicy{Type: "disabled", DomainSecrets: []byte(`[{}]`)}}, "network_policy_rejected"},
 	}
 	for _, tt := range tests {

@@ -68,7 +68,7 @@ func (r *runtime) MaxContainers() int {
 // Prepare makes the container's folders: what it sees as /mnt/data, /tmp and /home/user, and the box's own state.
 func (r *runtime) Prepare(ctx context.Context, spec container.Spec) (container.Workspace, error) {
 	ws := container.Workspace{Dir: filepath.Join(spec.Dir, "workspace"), Tmp: filepath.Join(spec.Dir, "tmp"),
-		Home: filepath.Join(spec.Dir, "home"), Output: container.Output, Shell: shell()}
+		Home: filepath.Join(spec.Dir, "home"), Output: container.Output, Skills: filepath.Join(spec.Dir, "skills"), Shell: shell()}
 	if os.Geteuid() == 0 {
 		uid, err := r.uids.of(spec.Slot)
 		if err != nil {
@@ -86,6 +86,9 @@ func (r *runtime) Prepare(ctx context.Context, spec container.Spec) (container.W
 		if err := makeFolder(folder.path, folder.mode, ws.UID); err != nil {
 			return container.Workspace{}, fmt.Errorf("prepare container: %w", err)
 		}
+	}
+	if err := makeFolder(ws.Skills, 0o755, 0); err != nil { // ours: what stands in it, the container may only read
+		return container.Workspace{}, fmt.Errorf("prepare container: %w", err)
 	}
 	return ws, nil
 }
@@ -145,7 +148,8 @@ func (r *runtime) Open(ctx context.Context, spec container.Spec) (container.Box,
 	b, err := sandbox.Open(ctx, sandbox.Spec{
 		Dir:    boxDir(spec),
 		Policy: sandbox.Policy{Mode: sandbox.WorkspaceWrite, Network: out.network()},
-		Hosted: &sandbox.Hosted{Workspace: ws.Dir, Tmp: ws.Tmp, Home: ws.Home, UID: ws.UID, Output: ws.Output, ReadOnlyBinds: r.binds, Files: files},
+		Hosted: &sandbox.Hosted{Workspace: ws.Dir, Tmp: ws.Tmp, Home: ws.Home, UID: ws.UID, Output: ws.Output, ReadOnlyBinds: r.binds, Files: files,
+			Shown: []sandbox.Shown{{Source: ws.Skills, Target: container.SkillDir}}},
 		Limits: sandbox.Limits{MemoryBytes: spec.MemoryBytes, Pids: spec.Pids, CPUs: spec.CPUs},
 		Grace:  spec.Lease,
 		Fence:  spec.Fence,

@@ -85,6 +85,7 @@ type body struct {
 	conn    net.Conn // the client, to wake a read
 	ended   atomic.Bool
 	stopped atomic.Bool
+	whole   func()     // called when it has ended
 	reading sync.Mutex // held during a read
 
 	inviting sync.Mutex
@@ -93,9 +94,12 @@ type body struct {
 
 var errAnswered = errors.New("the request was answered")
 
-func newBody(conn net.Conn, out io.Writer, req *http.Request) *body {
-	b := &body{from: req.Body, conn: conn}
-	b.ended.Store(req.ContentLength == 0)
+func newBody(conn net.Conn, out io.Writer, req *http.Request, whole func()) *body {
+	b := &body{from: req.Body, conn: conn, whole: whole}
+	if req.ContentLength == 0 {
+		b.ended.Store(true)
+		whole()
+	}
 	if req.Header.Get("Expect") != "" {
 		b.invite = out
 	}
@@ -118,6 +122,7 @@ func (b *body) Read(p []byte) (int, error) {
 	n, err := b.from.Read(p)
 	if err == io.EOF {
 		b.ended.Store(true)
+		b.whole()
 	}
 	return n, err
 }

@@ -2,6 +2,7 @@ package egress
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -86,11 +87,20 @@ func (s *session) one(c channel) bool {
 		used, made = s.p.wallet.fill(where.host, req.Header)
 		s.rec.Secrets = slices.Compact(slices.Sorted(slices.Values(append(s.rec.Secrets, used...))))
 	}
-	body := newBody(s.conn, c.out, req)
-	resp, err := s.p.transport.RoundTrip(s.outgoing(c, req, where, body))
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	client := &watch{in: c.in, conn: s.conn, gone: cancel}
+	defer client.stop()
+	body := newBody(s.conn, c.out, req, client.begin)
+	resp, err := s.p.transport.RoundTrip(s.outgoing(c, req, where, body).WithContext(ctx))
 	body.answered()
 	if err != nil {
 		body.stop()
+		client.stop()
+		if s.ctx.Err() == nil && ctx.Err() != nil {
+			s.finish(&refusal{reason: Left, text: "the client went away before " + where.String() + " had answered", cause: err})
+			return false
+		}
 		s.refuse(c.out, s.broken(where, err))
 		return false
 	}
@@ -100,6 +110,7 @@ func (s *session) one(c channel) bool {
 		s.p.wallet.scrub(resp.Header, made)
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
+		client.stop()
 		s.upgrade(c, resp)
 		return false
 	}
@@ -110,6 +121,7 @@ func (s *session) one(c channel) bool {
 	err = answer(c.out, req, resp, last)
 	unread := !body.ended.Load()
 	body.stop()
+	client.stop()
 	switch {
 	case err != nil:
 		s.finish(&refusal{reason: Broken, text: "the answer of " + where.String() + " broke off", cause: err})
@@ -193,7 +205,7 @@ func (s *session) outgoing(c channel, req *http.Request, where dest, b *body) *h
 	if req.ContentLength != 0 {
 		out.Body = b
 	}
-	return out.WithContext(s.ctx)
+	return out
 }
 
 // broken says why no answer came.

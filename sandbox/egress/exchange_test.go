@@ -3,12 +3,15 @@ package egress
 import (
 	"bufio"
 	"bytes"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 )
 
 // upstream is a loopback server that shows what it was sent, request by request, and answers with what it is told to.
@@ -280,6 +283,54 @@ func TestAWebSocketPasses(t *testing.T) {
 			if rec := r.record(); rec.Verdict != Allowed {
 				t.Errorf("%+v", rec)
 			}
+		})
+	}
+}
+
+// A command that is killed takes along what was begun for it upstream.
+func TestAClientThatLeavesEndsItsRequest(t *testing.T) {
+	for name, text := range map[string]string{
+		"plain":       "GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n",
+		"with a body": "POST http://a.test/ HTTP/1.1\r\nHost: a.test\r\nContent-Length: 4\r\n\r\nbody",
+		"chunked":     "POST http://a.test/ HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n",
+		"streaming":   "GET http://a.test/stream HTTP/1.1\r\nHost: a.test\r\n\r\n",
+		"secret":      "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, withSecret("a.test"), "a.test")
+			began, ended := make(chan bool, 1), make(chan bool, 1)
+			hang := func(w http.ResponseWriter, req *http.Request) {
+				io.Copy(io.Discard, req.Body)
+				if req.URL.Path == "/stream" {
+					w.(http.Flusher).Flush()
+				}
+				began <- true
+				<-req.Context().Done()
+				ended <- true
+			}
+			r.plain(hang)
+			r.tls(hang, "a.test")
+			var client io.WriteCloser
+			if name == "secret" {
+				conn, _ := r.connect("a.test:443")
+				pool := x509.NewCertPool()
+				pool.AppendCertsFromPEM(r.proxy.Certificate())
+				client = tls.Client(conn, &tls.Config{ServerName: "a.test", RootCAs: pool})
+				io.WriteString(client, text)
+			} else {
+				client = r.raw(text)
+			}
+			<-began
+			client.Close()
+			select {
+			case <-ended:
+			case <-time.After(patience):
+				t.Fatal("the request goes on upstream")
+			}
+			if rec := r.record(); name != "streaming" && rec.Reason != Left {
+				t.Errorf("%+v", rec)
+			}
+			r.open(0)
 		})
 	}
 }

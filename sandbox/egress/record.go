@@ -36,6 +36,7 @@ const (
 	BadCertificate Reason = "bad_certificate"  // the upstream's
 	Handshake      Reason = "handshake_failed" // with the box; most often a client that does not trust its bundle
 	Broken         Reason = "broken_off"
+	Left           Reason = "client_left"
 	Narrowed       Reason = "policy_narrowed" // the policy changed under an open connection
 	Closed         Reason = "closed"
 )

@@ -26,7 +26,7 @@ func (r *refusal) Unwrap() error { return r.cause }
 
 func (r *refusal) verdict() Verdict {
 	switch r.reason {
-	case Unresolved, Unreachable, BadCertificate, Handshake, Broken, Closed:
+	case Unresolved, Unreachable, BadCertificate, Handshake, Broken, Left, Closed:
 		return Failed
 	}
 	return Blocked

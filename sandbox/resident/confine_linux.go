@@ -8,39 +8,45 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setUp carries out a plan. It runs on the main thread, locked, before any command. Its notes name what the kernel
-// has not; an error means that the box must not be. Without a jail it returns the thread that forks the commands.
-func setUp(p *Plan, program <-chan assembled, secret *Secret) (forks *forkThread, notes []string, err error) {
+// setUp builds what a plan says and gives up the rights that it took. It runs on the main thread, locked, before any
+// command. An error means that the box must not be.
+func setUp(p *Plan) error {
 	unix.Umask(0o022)
 	// 1 is "no dump, and none to a pipe either": a host's crash handler is not for what happens in here.
 	unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1, Max: 1})
 	if p.MaxPids > 0 {
 		limit := uint64(p.MaxPids)
 		if err := unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: limit, Max: limit}); err != nil {
-			return nil, nil, failed("limit processes", err)
+			return failed("limit processes", err)
 		}
 	}
 	if p.Jail {
 		if err := enterJail(p); err != nil {
-			return nil, nil, err
+			return err
 		}
 	} else if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return nil, nil, failed("become subreaper", err)
+		return failed("become subreaper", err)
 	}
 	if p.Home != "" {
 		if err := unix.Chdir(p.Home); err != nil {
-			return nil, nil, failed("enter "+p.Home, err)
+			return failed("enter "+p.Home, err)
 		}
 	}
 	if !p.Confine {
-		return nil, nil, nil
+		return nil
 	}
 	if err := dropAll(p.Jail); err != nil {
-		return nil, nil, err
+		return err
 	}
 	// Not dumpable: processes of the same uid can then open none of our files in /proc, nor trace us.
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return nil, nil, failed("become undumpable", err)
+	return failed("become undumpable", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
+}
+
+// confine puts Landlock and the filter on the thread that forks the commands, and returns it if it is not the main one.
+// Its notes name what the kernel has not.
+func confine(p *Plan, program <-chan assembled, secret *Secret) (forks *forkThread, notes []string, err error) {
+	if !p.Confine {
+		return nil, nil, nil
 	}
 	if !p.Jail {
 		return confineThread(p, secret)

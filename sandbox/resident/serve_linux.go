@@ -97,7 +97,7 @@ func dropInherited() {
 // begin readies the process, reads the plan, carries it out and welcomes the first owner. What needs no plan comes
 // first: the owner is still making it.
 func (s *server) begin() error {
-	program, threads, err := s.equip()
+	program, err := s.equip()
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,11 @@ func (s *server) begin() error {
 	if err := s.takeFiles(); err != nil {
 		return err
 	}
-	if s.forks, s.notes, err = setUp(plan, program, &s.tags.sec); err != nil {
+	if err := setUp(plan); err != nil {
+		return err
+	}
+	threads := warmThreads() // not earlier: what all threads do takes longer the more there are
+	if s.forks, s.notes, err = confine(plan, program, &s.tags.sec); err != nil {
 		return err
 	}
 	threads.Wait()
@@ -121,22 +125,22 @@ func (s *server) begin() error {
 	return nil
 }
 
-// equip makes what every box needs alike: a secret and the filter that knows it, tags, threads.
-func (s *server) equip() (program <-chan assembled, threads *sync.WaitGroup, err error) {
+// equip makes what every box needs alike: a secret and the filter that knows it, and tags.
+func (s *server) equip() (program <-chan assembled, err error) {
 	var secret Secret
 	if _, err := unix.Getrandom((*[16]byte)(unsafe.Pointer(&secret))[:], 0); err != nil {
-		return nil, nil, failed("choose a secret", err)
+		return nil, failed("choose a secret", err)
 	}
 	if s.tags, err = newTagger(secret); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if s.self, err = unix.PidfdOpen(os.Getpid(), 0); err != nil {
-		return nil, nil, failed("open ourselves", err)
+		return nil, failed("open ourselves", err)
 	}
 	s.listenSignals()
 	done := make(chan assembled, 1)
 	go func() { done <- assemble(denied, &secret) }()
-	return done, warmThreads(), nil
+	return done, nil
 }
 
 func (s *server) awaitPlan() (*Plan, error) {

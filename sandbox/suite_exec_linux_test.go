@@ -73,3 +73,38 @@ func TestATokenEndsACommand(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
+
+// R1: a call ends with its shell, whoever still holds its streams; what those write later is in the job.
+func TestACallEndsWithItsShell(t *testing.T) {
+	box := newPlace(t).open(t)
+	const late = "while [ ! -e go ]; do sleep 0.02; done; echo late; sleep 600"
+	cases := map[string]string{
+		"background":      "(" + late + ") & echo early",
+		"a session":       "setsid bash -c '" + late + "' & echo early",
+		"nohup":           "nohup bash -c '" + late + "' & echo early",
+		"disowned":        "(" + late + ") & disown; echo early",
+		"a daemon":        "perl -e 'use POSIX; if (!fork) { POSIX::setsid(); if (!fork) { exec \"bash\", \"-c\", q{" + late + "} } exit } wait; ' ; echo early",
+		"behind a tee":    "exec > >(tee file; " + late + "); echo early",
+		"a pipe that has": "sleep 600 | (" + late + ") & echo early",
+	}
+	var jobs []*process.Job
+	for name, script := range cases {
+		c := bash("cd /tmp && " + script)
+		c.Timeout = 10 * time.Minute
+		job := start(t, box, c)
+		jobs = append(jobs, job)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		exit, err := job.Wait(ctx)
+		cancel()
+		if err != nil || exit.Code != 0 || exit.TimedOut {
+			t.Fatalf("%s: %+v, %v", name, exit, err)
+		}
+	}
+	run(t, box, bash("touch /tmp/go"))
+	for _, job := range jobs {
+		eventually(t, "what is written later", func() bool {
+			out, err := readAll(job, process.Stdout)
+			return err == nil && strings.Contains(string(out), "early\n") && strings.Contains(string(out), "late\n")
+		})
+	}
+}

@@ -130,7 +130,7 @@ func sameAsFile(t *testing.T, box *sandbox.Box, file, key, script string) error 
 		return fmt.Errorf("exit %d, as a file %s", got.ExitCode, code)
 	case !bytes.Equal(raw, out):
 		return fmt.Errorf("printed %q, as a file %q", raw, out)
-	case place(rawNote) != place(note):
+	case place(rawNote) != place(note) && !(broken(rawNote) && broken(note)):
 		return fmt.Errorf("said %q, as a file %q", rawNote, note)
 	case got.Stdout.Text != strings.ToValidUTF8(string(out), "\uFFFD"):
 		return fmt.Errorf("shows %q of %q", got.Stdout.Text, out)
@@ -139,6 +139,9 @@ func sameAsFile(t *testing.T, box *sandbox.Box, file, key, script string) error 
 	}
 	return nil
 }
+
+// broken says that the shell could not read the script. After a "((" it looks for its mistake in another order in a file.
+func broken(note []byte) bool { return bytes.Contains(note, []byte("syntax error")) }
 
 func readAll(job *process.Job, stream int) ([]byte, error) {
 	r := job.Reader(stream)

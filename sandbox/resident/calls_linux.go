@@ -309,6 +309,9 @@ func (s *server) kill(j *job, now time.Duration) {
 		j.killing, j.giveUp, j.pause = true, now+giveUpAfter, killPause
 	}
 	alive := killTagged(func(tag uint64) bool { return tag == j.tag }, os.Getpid())
+	if alive > 0 && now >= j.giveUp {
+		s.remains.add(j.tag, now)
+	}
 	if (alive == 0 && j.exited) || now >= j.giveUp {
 		s.end(j)
 		return

@@ -47,6 +47,7 @@ type server struct {
 	buf     []byte
 	ttyBuf  []byte // made with the first terminal
 	dog     watchdog
+	remains remains
 	resting map[int]pipeEnd // pipes that are left alone for a moment, see pace
 	tellAt  time.Duration   // when a job's growth is to be told; 0: at once
 	doors   map[int]int     // listeners by port, see listen_linux.go
@@ -383,6 +384,7 @@ func (s *server) patience() int {
 	}
 	consider(s.dog.next)
 	consider(s.tellAt)
+	consider(s.remains.next)
 	for _, end := range s.resting {
 		consider(end.job.streams[end.stream].rest)
 	}
@@ -424,6 +426,7 @@ func (s *server) due(now time.Duration) {
 		}
 	}
 	s.rested(now)
+	s.remains.hunt(now)
 	if s.dog.next > 0 && now >= s.dog.next {
 		s.look(now)
 	}

@@ -43,7 +43,7 @@ const (
 	lookMax = 500 * time.Millisecond
 	// lookFull is the pause while nothing can be forked.
 	lookFull = 100 * time.Millisecond
-	// calmLook is the pause when nothing has changed for some looks and no call goes on.
+	// calmLook is the pause when nothing has changed for some looks and no call goes on; lookMax if one does.
 	calmLook = 2 * time.Second
 	calmRuns = 20
 	// fastest is more memory than a box takes in a second: the next look comes before that could pass the limit.
@@ -115,6 +115,8 @@ func (s *server) pause(again bool) time.Duration {
 		return lookFull
 	case s.dog.calm >= calmRuns && len(s.keys) == 0:
 		return calmLook
+	case s.dog.calm >= calmRuns:
+		return lookMax
 	case s.plan.WatchMemory > 0 && s.dog.doubt == 0:
 		return s.untilPassed(s.dog.seen.memory)
 	default:

@@ -97,6 +97,9 @@ func maskedPaths(policy Policy) []string {
 	var out []string
 	mounts := mountPoints()
 	add := func(p string) {
+		if err := unix.Access(p, unix.F_OK); err == unix.ENOENT || err == unix.ENOTDIR {
+			return // as most: no need to look at each of its parents
+		}
 		real, err := filepath.EvalSymlinks(p)
 		if err != nil || real == "/" || seen[real] {
 			return

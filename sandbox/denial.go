@@ -221,11 +221,15 @@ func (e *explainer) unreachable(line, lower string) (Denial, bool) {
 				Allow: "a machine on which a jail can be made would allow it (hardshell doctor)"}, true
 		}
 	}
-	if e.report.Network != NetworkOff.String() {
-		return Denial{}, false
+	switch e.report.Network {
+	case NetworkProxied.String():
+		return Denial{Kind: DenialNetwork, Evidence: ByPolicy, Denied: "the sandbox has no network but the proxy that its variables name, and the command went past it",
+			Allow: "a tool that heeds https_proxy, or --network full, would allow it"}, true
+	case NetworkOff.String():
+		return Denial{Kind: DenialNetwork, Evidence: ByPolicy, Denied: "the sandbox has no network, and the command tried to reach one",
+			Allow: "--network allow:HOST or --network full would allow it"}, true
 	}
-	return Denial{Kind: DenialNetwork, Evidence: ByPolicy, Denied: "the sandbox has no network, and the command tried to reach one",
-		Allow: "--network full would allow it"}, true
+	return Denial{}, false
 }
 
 // refused is about a connection to this machine: in a box without a network that is the box itself.

@@ -48,7 +48,7 @@ func ExampleOpen_workspace() {
 	made, err := os.ReadFile(filepath.Join(work, "result"))
 	fmt.Print(string(made))
 	// Output:
-	// the sandbox has no network, and the command tried to reach one; --network full would allow it
+	// the sandbox has no network, and the command tried to reach one; --network allow:HOST or --network full would allow it
 	// made
 }
 

@@ -121,9 +121,7 @@ func measure(dir string) pastJob {
 		if err != nil {
 			continue
 		}
-		if st, ok := info.Sys().(*syscall.Stat_t); ok {
-			j.bytes += st.Blocks * 512
-		}
+		j.bytes += taken(info)
 		if info.ModTime().After(j.ended) {
 			j.ended = info.ModTime()
 		}

@@ -328,6 +328,28 @@ func TestAPlaceThatIsNotConfiguredAnyMore(t *testing.T) {
 	}
 }
 
+// TestASweepLeavesWhatWasCommittedMeanwhile: it lists uploads that go on, and some are whole before it has looked at them.
+func TestASweepLeavesWhatWasCommittedMeanwhile(t *testing.T) {
+	b := open(t, Limits{})
+	d, err := b.Begin(b.ctx, "org", strings.NewReader("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stale, err := b.dropStale(b.ctx, "file_none"); stale || err != nil {
+		t.Errorf("what is not there: %t, %v", stale, err)
+	}
+	f, err := d.Commit(b.ctx, Upload{Name: "a", Purpose: "user_data"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stale, err := b.dropStale(b.ctx, f.ID); stale || err != nil {
+		t.Errorf("a file that was listed as an upload: dropped %t, %v", stale, err)
+	}
+	if got := b.read(t, f.ID); got != "x" {
+		t.Errorf("it holds %q", got)
+	}
+}
+
 func TestAClientThatGoesAwayLeavesNothing(t *testing.T) {
 	b := open(t, Limits{})
 	gone := errors.New("gone")

@@ -74,6 +74,24 @@ func (s *Service) drop(ctx context.Context, id string) error {
 	return s.write(ctx, "delete file", `UPDATE file SET status = '`+deleted+`' WHERE id = $1`, id)
 }
 
+// dropStale is drop for a file that nobody sees any more. It answers false for one that is kept.
+func (s *Service) dropStale(ctx context.Context, id string) (bool, error) {
+	stale := false
+	err := s.db.Write(ctx, func(tx *sql.Tx) error {
+		res, err := tx.Exec(`UPDATE file SET status = '`+deleted+`' WHERE id = $1 AND (status <> '`+kept+`' OR expires <= $2)`, id, s.now().UnixMilli())
+		if err != nil {
+			return err
+		}
+		n, err := res.RowsAffected()
+		stale = n == 1
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("delete file: %w", err)
+	}
+	return stale, nil
+}
+
 func (s *Service) forget(ctx context.Context, id string) error {
 	return s.write(ctx, "forget file", `DELETE FROM file WHERE id = $1`, id)
 }

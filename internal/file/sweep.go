@@ -40,10 +40,13 @@ func (s *Service) Sweep(ctx context.Context) error {
 			if s.busy(f.ID) {
 				continue
 			}
-			if err := s.drop(ctx, f.ID); err != nil {
+			stale, err := s.dropStale(ctx, f.ID)
+			if err != nil {
 				return err
 			}
-			s.remove(ctx, f)
+			if stale { // and not committed since it was listed
+				s.remove(ctx, f)
+			}
 		}
 		if len(files) < sweepBatch {
 			return nil

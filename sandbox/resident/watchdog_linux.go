@@ -30,6 +30,7 @@ type watchdog struct {
 	calm  int           // looks since that changed
 	full  time.Duration // for how long nothing could be forked
 	doubt time.Duration // no exact count of memory before
+	over  int           // exact counts in a row that were too much
 }
 
 // usage is what processes take.
@@ -92,7 +93,9 @@ func (s *server) look(now time.Duration) {
 	}
 	w.seen = all
 	again := false
-	if max := s.plan.WatchMemory; max > 0 && all.memory > max && now >= w.doubt {
+	if max := s.plan.WatchMemory; all.memory <= max {
+		w.over = 0
+	} else if max > 0 && now >= w.doubt {
 		again = s.overMemory(max)
 	}
 	if max := s.plan.WatchPids; max > 0 && !again {
@@ -139,10 +142,15 @@ func (s *server) overMemory(max int64) bool {
 	})
 	s.dog.doubt = 0
 	if all <= max {
+		s.dog.over = 0
 		s.dog.doubt = monotonic() + lookMax + 20*(monotonic()-began) // what is shared makes it look like more
 		return false
 	}
-	s.stop(mostOf(calls, func(u usage) int64 { return u.memory }), LimitMemory)
+	// Processes that end while they are counted leave their share to the others, so that it is counted again.
+	if s.dog.over++; s.dog.over > 1 {
+		s.dog.over = 0
+		s.stop(mostOf(calls, func(u usage) int64 { return u.memory }), LimitMemory)
+	}
 	return true
 }
 

@@ -222,20 +222,31 @@ func (s *Service) sweepBlobs(ctx context.Context, id string) {
 		if owner := ownerOf(g[1]); id == "" && s.moves.moving(owner) {
 			continue // on its way to be needed
 		}
-		store, err := s.blobs.Named(g[0])
-		if err == nil {
-			err = store.Delete(ctx, g[1])
-		}
-		if err == nil {
-			err = s.db.Write(ctx, func(tx *sql.Tx) error {
-				_, err := tx.Exec(`DELETE FROM container_garbage WHERE backend = $1 AND key = $2`, g[0], g[1])
-				return err
-			})
-		}
-		if err != nil && ctx.Err() == nil {
+		if err := s.removeGarbage(ctx, g[0], g[1]); err != nil && ctx.Err() == nil {
 			s.log.Error("a blob that nobody needs could not be removed yet", "key", g[1], "error", err)
 		}
 	}
+}
+
+// removeGarbage removes a blob that was listed as garbage, unless it has come to be needed since: whoever needs it takes
+// it from the list before its files stop moving.
+func (s *Service) removeGarbage(ctx context.Context, backend, key string) error {
+	var listed bool
+	if err := s.db.Read().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM container_garbage WHERE backend = $1 AND key = $2)`,
+		backend, key).Scan(&listed); err != nil || !listed {
+		return err
+	}
+	store, err := s.blobs.Named(backend)
+	if err == nil {
+		err = store.Delete(ctx, key)
+	}
+	if err != nil {
+		return err
+	}
+	return s.db.Write(ctx, func(tx *sql.Tx) error {
+		_, err := tx.Exec(`DELETE FROM container_garbage WHERE backend = $1 AND key = $2`, backend, key)
+		return err
+	})
 }
 
 // ownerOf is the container in an archive's key.

@@ -316,6 +316,24 @@ func TestRestoreAndDeleteInterruptAnArchive(t *testing.T) {
 	}
 }
 
+// TestASweepLeavesAnArchiveThatBecameNeeded: one that was listed while it was written, and is whole before it is looked at.
+func TestASweepLeavesAnArchiveThatBecameNeeded(t *testing.T) {
+	b, w := withBlobs(t, Limits{})
+	c := b.create(t)
+	r := b.run(t, c.ID, "write")
+	b.expireNow(t, c.ID)
+	row, err := b.row(b.ctx, "org", c.ID)
+	if err != nil || row.archive == "" {
+		t.Fatalf("%+v, %v", row, err)
+	}
+	if err := b.removeGarbage(b.ctx, row.backend, row.archive); err != nil {
+		t.Error(err)
+	}
+	if n := w.count(t); n != 1 || b.text(t, c.ID, r.Changed[0].ID) == "" {
+		t.Errorf("%d blobs are left", n)
+	}
+}
+
 // TestKilledBetweenTheSteps: what a killed server had written half is gone after the next start, and nothing else.
 func TestKilledBetweenTheSteps(t *testing.T) {
 	b, w := withBlobs(t, Limits{})

@@ -48,12 +48,17 @@ func drawScript(r *rand.Rand) string {
 
 const scriptBatch = 50
 
+// scriptEnvironment has no program but cat: two letters may be one otherwise.
+var scriptEnvironment = []string{"PATH=/mnt/data/bin", "HOME=/home/user", "LANG=C.UTF-8"}
+
 // R20: 100,000 random scripts do what they do as a file, byte by byte.
 func TestSuiteScripts(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	box := p.open(t)
 	must(t, os.Mkdir(p.data("empty"), 0o777))
+	must(t, os.Mkdir(p.data("bin"), 0o755))
+	must(t, os.Symlink("/bin/cat", p.data("bin/cat")))
 	play(t, 100_000/scriptBatch, 6, func(i int, r *rand.Rand) {
 		dir := fmt.Sprintf("b%d", i)
 		scripts := make([]string, scriptBatch)
@@ -62,8 +67,8 @@ func TestSuiteScripts(t *testing.T) {
 			return
 		}
 		// As files: beside each, its output, its messages and its code.
-		job, err := box.Start(t.Context(), process.Command{Key: "files" + dir, Env: environment, Dir: "/mnt/data/empty",
-			Argv: []string{"bash", "-c", `for f in ../` + dir + `/*.sh; do bash "$f" >"${f%.sh}.out" 2>"${f%.sh}.err"; echo $? >"${f%.sh}.code"; done`}})
+		job, err := box.Start(t.Context(), process.Command{Key: "files" + dir, Env: scriptEnvironment, Dir: "/mnt/data/empty",
+			Argv: []string{"/bin/bash", "-c", `for f in ../` + dir + `/*.sh; do /bin/bash "$f" >"${f%.sh}.out" 2>"${f%.sh}.err"; echo $? >"${f%.sh}.code"; done`}})
 		if err != nil {
 			t.Error(err)
 			return
@@ -99,7 +104,7 @@ func writeScripts(dir string, scripts []string, r *rand.Rand) error {
 var messagePlace = regexp.MustCompile(`(bash|\.\./b\d+/\d\d\.sh): ((-c|command substitution): )?(line \d+: )?|at line \d+`)
 
 func sameAsFile(t *testing.T, box *sandbox.Box, file, key, script string) error {
-	job, err := box.Start(t.Context(), process.Command{Key: key, Argv: []string{"bash", "-c", "--", script, "bash"}, Env: environment, Dir: "/mnt/data/empty"})
+	job, err := box.Start(t.Context(), process.Command{Key: key, Argv: []string{"/bin/bash", "-c", "--", script, "bash"}, Env: scriptEnvironment, Dir: "/mnt/data/empty"})
 	if err != nil {
 		return err
 	}

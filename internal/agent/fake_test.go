@@ -47,7 +47,7 @@ type world struct {
 	made     []container.CreateSpec
 	gone     map[string]error // containers that can't be used
 	skills   map[string][]container.Skill
-	removed  map[string]bool  // files that are no more
+	removed  map[string]bool // files that are no more
 	put      []string
 	putErr   error
 	makeErr  error

@@ -27,6 +27,7 @@ import (
 	"github.com/hardshell-dev/hardshell/internal/llm/chat"
 	"github.com/hardshell-dev/hardshell/internal/llm/scripted"
 	"github.com/hardshell-dev/hardshell/internal/response"
+	"github.com/hardshell-dev/hardshell/internal/skill"
 	"github.com/hardshell-dev/hardshell/internal/store"
 	"github.com/hardshell-dev/hardshell/internal/tenant"
 	"github.com/hardshell-dev/hardshell/sandbox"
@@ -82,13 +83,17 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 		return nil, err
 	}
 	undo.Add(files.Close)
+	skills, err := skill.New(ctx, skill.Options{DB: db, Blobs: bytes, Logger: logger})
+	if err != nil {
+		return nil, err
+	}
 	limits := c.Features.ServerTools.ShellLimits
 	network, err := networkOf(limits, logger)
 	if err != nil {
 		return nil, err
 	}
 	containers, err := container.New(ctx, container.Options{Network: network, DB: db, Runtime: runtimeOf(c), Dir: filepath.Join(c.Storage.Data, "containers"),
-		Logger: logger, Blobs: bytes, Uploads: files, Limits: container.Limits{
+		Logger: logger, Blobs: bytes, Uploads: files, Skills: skills, Limits: container.Limits{
 			DefaultTimeout: seconds(limits.DefaultCommandTimeoutSecs), MaxTimeout: seconds(limits.CommandTimeoutSecs), MaxOutput: limits.MaxOutputChars,
 			DefaultMemoryBytes: megabytes(cmp.Or(limits.DefaultMemLimitMB, c.Features.Shell.MemoryMB)), MaxMemoryBytes: megabytes(limits.MaxMemLimitMB),
 			CPUs: cmp.Or(limits.DefaultCPULimit, c.Features.Shell.CPUs), Pids: limits.MaxPids,
@@ -108,7 +113,7 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 	door := gateway.New(gateway.Options{Tenants: tenants, MaxBody: c.Server.MaxBodyBytes, AllowedHosts: c.Server.AllowedHosts,
 		Logger: logger, Health: func() any { return healthOf(facts) }})
 	rooms := openai.Rooms(loop, responses, containers, models)
-	rooms.Files = files
+	rooms.Files, rooms.Skills = files, skills
 	openai.Register(door, rooms)
 
 	undo.Release()

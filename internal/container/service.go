@@ -57,7 +57,7 @@ type Service struct {
 	skills  Skills
 	// mounting is held while a container gets skills: two requests may bring one under the same name.
 	mounting sync.Mutex
-	moves   moves
+	moves    moves
 	// archiving has a token per workspace that is on its way into an archive.
 	archiving chan struct{}
 	seenBox   atomic.Pointer[Isolation] // of the last box that was opened

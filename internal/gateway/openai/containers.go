@@ -26,7 +26,24 @@ func (d *Door) createContainer(w http.ResponseWriter, r *http.Request, p tenant.
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, containerObject(c))
+	return d.writeContainer(w, r, c)
+}
+
+// writeContainer answers with a container and the skills that it has.
+func (d *Door) writeContainer(w http.ResponseWriter, r *http.Request, c container.Container) error {
+	o := containerObject(c)
+	skills, err := d.Containers.Skills(r.Context(), c.Org, c.ID)
+	if err != nil {
+		return err
+	}
+	for _, k := range skills {
+		m := wire.MountedSkill{Type: "inline", Name: k.Name, Description: k.Description, Path: k.Path()}
+		if k.SkillID != "" {
+			m.Type, m.SkillID, m.Version = "skill_reference", k.SkillID, number(k.Version)
+		}
+		o.Skills = append(o.Skills, m)
+	}
+	return writeJSON(w, http.StatusOK, o)
 }
 
 // containerObject writes a container as the SDKs read it. No secret can be in it: the room's type holds none.
@@ -66,7 +83,7 @@ func (d *Door) restoreContainer(w http.ResponseWriter, r *http.Request, p tenant
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, containerObject(c))
+	return d.writeContainer(w, r, c)
 }
 
 func (d *Door) listContainers(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
@@ -92,7 +109,7 @@ func (d *Door) getContainer(w http.ResponseWriter, r *http.Request, p tenant.Pri
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, containerObject(c))
+	return d.writeContainer(w, r, c)
 }
 
 func (d *Door) deleteContainer(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {

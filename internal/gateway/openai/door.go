@@ -64,6 +64,7 @@ type Responses interface {
 type Containers interface {
 	Create(ctx context.Context, org string, spec container.CreateSpec) (container.Container, error)
 	Get(ctx context.Context, org, id string) (container.Container, error)
+	Skills(ctx context.Context, org, id string) ([]container.Skill, error)
 	List(ctx context.Context, org string, page container.Page) ([]container.Container, bool, error)
 	Delete(ctx context.Context, org, id string) error
 	Put(ctx context.Context, org, id, name string, r io.Reader, source string) (container.File, error)

@@ -20,6 +20,7 @@ import (
 	"github.com/hardshell-dev/hardshell/internal/container"
 	"github.com/hardshell-dev/hardshell/internal/gateway"
 	"github.com/hardshell-dev/hardshell/internal/response"
+	"github.com/hardshell-dev/hardshell/internal/skill"
 	"github.com/hardshell-dev/hardshell/internal/tenant"
 	wire "github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
@@ -301,6 +302,11 @@ func (f *fakeContainers) Create(_ context.Context, _ string, spec container.Crea
 	c := anyContainer
 	c.Name, c.Network = spec.Name, spec.Network
 	return c, nil
+}
+
+func (f *fakeContainers) Skills(_ context.Context, org, id string) ([]container.Skill, error) {
+	return []container.Skill{{Manifest: skill.Manifest{Name: "maps", Description: "draws maps"}, SkillID: "skill_1", Version: 2},
+		{Manifest: skill.Manifest{Name: "note", Description: "is a note"}}}, nil
 }
 
 func (f *fakeContainers) Get(_ context.Context, org, id string) (container.Container, error) {

@@ -199,7 +199,9 @@ func TestContainers(t *testing.T) {
 	h := open(t, time.Minute)
 	object := `{"id":"cntr_1","object":"container","created_at":1000,"status":"active","name":"box","last_active_at":2000,` +
 		`"expires_after":{"anchor":"last_active_at","minutes":20},"memory_limit":"1g","network_policy":{"type":"disabled"},"expires_at":3200,"idle_ttl_secs":1200}`
-	if _, body := h.do(t, "GET", "/v1/containers/cntr_1", nil, nil); body != object+"\n" {
+	skills := `,"skills":[{"type":"skill_reference","skill_id":"skill_1","version":"2","name":"maps","description":"draws maps","path":"/skills/maps"},` +
+		`{"type":"inline","name":"note","description":"is a note","path":"/skills/note"}]}`
+	if _, body := h.do(t, "GET", "/v1/containers/cntr_1", nil, nil); body != strings.TrimSuffix(object, "}")+skills+"\n" {
 		t.Errorf("get: %s", body)
 	}
 	if _, body := h.do(t, "GET", "/v1/containers?name=box&limit=1", nil, nil); body != `{"object":"list","data":[`+object+`],"first_id":"cntr_1","last_id":"cntr_1","has_more":true}`+"\n" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strconv"
@@ -152,14 +153,15 @@ func (d *Door) getResponse(w http.ResponseWriter, r *http.Request, p tenant.Prin
 		return err
 	}
 	if !stream && r.ContentLength > 0 {
-		// openai-go's GetStreaming says so in a body, and only there.
+		// openai-go's GetStreaming says so in a body, and only there. Any other body of a GET means nothing.
 		var said struct {
 			Stream bool `json:"stream"`
 		}
-		if _, err := readJSON(r, &said); err != nil {
+		if raw, err := gateway.ReadBody(r); err != nil {
 			return err
+		} else if json.Unmarshal(raw, &said) == nil {
+			stream = said.Stream
 		}
-		stream = said.Stream
 	}
 	after := int64(-1)
 	if s := q.Get("starting_after"); s != "" {

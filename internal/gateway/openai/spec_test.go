@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/hardshell-dev/hardshell/internal/file"
+	"github.com/hardshell-dev/hardshell/internal/skill"
 )
 
 // TestSpecListsTheRoutesThatExist reads api/openapi.yaml by its indentation: paths stand at two spaces, methods at
@@ -33,13 +34,14 @@ func TestSpecListsTheRoutesThatExist(t *testing.T) {
 		}
 	}
 	served := []string{"GET /healthz"}
-	for _, rt := range openFiles(t, file.Limits{}).gateway.Routes() {
+	for _, rt := range append(openFiles(t, file.Limits{}).gateway.Routes(), openSkills(t, skill.Limits{}).gateway.Routes()...) {
 		if strings.HasPrefix(rt.Path, "/v1/") {
 			served = append(served, rt.Method+" "+strings.ReplaceAll(rt.Path, "...}", "}"))
 		}
 	}
 	slices.Sort(written)
 	slices.Sort(served)
+	served = slices.Compact(served)
 	if !slices.Equal(written, served) {
 		t.Errorf("api/openapi.yaml lists\n%s\nthe server has\n%s", strings.Join(written, "\n"), strings.Join(served, "\n"))
 	}

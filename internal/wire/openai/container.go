@@ -26,6 +26,17 @@ type Container struct {
 	ExpiresAt     int64          `json:"expires_at"`    // an extension of the Hadrian seed
 	IdleTTLSecs   int64          `json:"idle_ttl_secs"` // an extension of the Hadrian seed
 	Disk          *DiskLimit     `json:"disk,omitempty"`
+	Skills        []MountedSkill `json:"skills,omitempty"` // an extension of ours; not in lists
+}
+
+// MountedSkill is a skill that a container has. One that came inline has no id and no version.
+type MountedSkill struct {
+	Type        string `json:"type"` // "skill_reference" | "inline"
+	SkillID     string `json:"skill_id,omitempty"`
+	Version     string `json:"version,omitempty"`
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Path        string `json:"path"`
 }
 
 // DiskLimit is what a container's files may take of the disk, an extension of ours.

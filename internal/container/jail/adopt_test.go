@@ -171,8 +171,8 @@ func exec1(ctx context.Context, db *store.DB, statement string) error {
 func until(t testing.TB, data, id, name, want string) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		got, _ := os.ReadFile(filepath.Join(data, "containers", id, "workspace", name))
-		if string(got) == want {
+		got, err := os.ReadFile(filepath.Join(data, "containers", id, "workspace", name))
+		if err == nil && string(got) == want {
 			return
 		}
 		if time.Now().After(end) {

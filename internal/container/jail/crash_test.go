@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,24 +17,41 @@ import (
 	"github.com/hardshell-dev/hardshell/internal/store"
 )
 
-// strays lists the processes that belong to a data folder: residents and spawners by where their errors go, commands by
-// their argument mark.
+// strays lists what lives of a data folder: residents by the sockets that they answer on, spawners by where their errors
+// go, commands by their argument mark.
 func strays(data, mark string) (found []string) {
+	sockets, _ := filepath.Glob(filepath.Join(data, "containers", "*", "box", "control"))
+	for _, at := range sockets {
+		if answers(at) {
+			found = append(found, "resident "+at)
+		}
+	}
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil || pid == os.Getpid() {
-			continue
-		}
 		line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
 		words := strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
 		errs, _ := os.Readlink(filepath.Join("/proc", e.Name(), "fd/2"))
-		ours := strings.HasPrefix(words[0], "hardshell-") && strings.HasPrefix(errs, data+"/")
-		if ours || len(words) > 1 && words[0] == "sleep" && words[1] == mark {
+		spawner := words[0] == "hardshell-spawner" && strings.HasPrefix(errs, data+"/")
+		if spawner || len(words) > 1 && words[0] == "sleep" && words[1] == mark {
 			found = append(found, e.Name()+" "+strings.Join(words, " "))
 		}
 	}
 	return found
+}
+
+// answers says whether somebody holds a socket. Its address holds a hundred bytes, its path may have more.
+func answers(at string) bool {
+	dir, err := os.Open(filepath.Dir(at))
+	if err != nil {
+		return false
+	}
+	defer dir.Close()
+	c, err := net.Dial("unixpacket", fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(at)))
+	if err != nil {
+		return false
+	}
+	c.Close()
+	return true
 }
 
 // none fails unless nothing of a data folder lives, now or very soon: the kernel takes a moment to end a namespace.

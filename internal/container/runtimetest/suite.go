@@ -197,8 +197,8 @@ func (p *place) until(t testing.TB, name, text string) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
 	for {
-		got, _ := os.ReadFile(filepath.Join(p.ws.Dir, name))
-		if strings.TrimSpace(string(got)) == text {
+		got, err := os.ReadFile(filepath.Join(p.ws.Dir, name))
+		if err == nil && strings.TrimSpace(string(got)) == text {
 			return
 		}
 		if time.Now().After(deadline) {

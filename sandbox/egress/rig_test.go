@@ -42,7 +42,6 @@ type rig struct {
 	names   map[string][]netip.Addr // what a name resolves to; absent is public
 	dialled []netip.AddrPort
 	targets map[uint16]string // the loopback server behind a port; 0 is behind any other
-	records []Record
 	heard   chan Record
 }
 

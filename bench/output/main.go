@@ -187,13 +187,17 @@ func outOfBox(ctx context.Context, box *sandbox.Box, n int64, tty *process.Size,
 		return err
 	}
 	b := process.NewHeadTailBuffer(0)
-	begun()
+	first := true
 	for chunk, err := range job.Follow(ctx) {
 		if err != nil {
 			return err
 		}
 		b.Skip(chunk.Offset - b.Total()) // no longer kept: the reader was too slow
 		b.Write(chunk.Data)
+		if first {
+			first = false
+			begun()
+		}
 	}
 	exit, err := job.Wait(ctx)
 	if err != nil || exit.Code != 0 || exit.Stdout != n {

@@ -55,6 +55,8 @@ func confineSelf(p *Plan, secret *Secret) ([]string, error) {
 
 // execute forks a command: here where there is no such thread, else on it.
 func (t *forkThread) execute(s *Start, home string, files []uintptr) (pid int, fault *startError) {
+	chances.set(moreLikely)
+	defer chances.set(0)
 	if t == nil {
 		return execute(s, home, files)
 	}

@@ -2,6 +2,7 @@ package container
 
 import (
 	"io"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -65,9 +66,7 @@ func (c Command) stdin() io.Reader {
 func (c Command) environment(shell string) []string {
 	env := environment(shell)
 	own := map[string]string{"PWD": c.dir()}
-	for name, value := range c.Env {
-		own[name] = value
-	}
+	maps.Copy(own, c.Env)
 	env = slices.DeleteFunc(env, func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
 		_, replaced := own[name]

@@ -219,6 +219,12 @@ func (s *Service) adoptOne(ctx context.Context, r row) error {
 // adopts them. Executions end with fault.Conflict, code handed_over. Where the runtime can't do that, it is Close.
 func (s *Service) HandOver(ctx context.Context) error { return s.finish(ctx, s.letGo) }
 
+// quit ends a place's box, if there is one. Where nothing lives in it, nothing is lost, and nobody is told so later.
+func (s *Service) quit(ctx context.Context, p *place) error {
+	s.rest(p, 0)
+	return s.shut(ctx, p)
+}
+
 // letGo detaches a place's box, if there is one.
 func (s *Service) letGo(ctx context.Context, p *place) error {
 	p.mu.Lock()

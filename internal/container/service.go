@@ -322,7 +322,7 @@ func (s *Service) empty(ctx context.Context, p *place, r row) error {
 const closeTimeout = time.Minute
 
 // Close ends every box of this service and waits for that. Containers stay; their processes do not.
-func (s *Service) Close(ctx context.Context) error { return s.finish(ctx, s.shut) }
+func (s *Service) Close(ctx context.Context) error { return s.finish(ctx, s.quit) }
 
 // finish ends the service; end is what becomes of each place's box.
 func (s *Service) finish(ctx context.Context, end func(context.Context, *place) error) error {

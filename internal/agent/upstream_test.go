@@ -79,7 +79,6 @@ type way struct {
 	number  int
 	name    string
 	answers []func(http.ResponseWriter, *http.Request)
-	request string // what is asked; empty is a plain question with a shell
 	status  string
 	text    string // of the messages that are complete
 	started map[string]int
@@ -216,15 +215,15 @@ func TestUpstreamsFailHonestly(t *testing.T) {
 			if resp.Status != w.status || resp.Status == openai.Failed && (resp.Error == nil || resp.Error.Message == "") {
 				t.Fatalf("status %s, %+v; want %s", resp.Status, resp.Error, w.status)
 			}
-			text := ""
+			var text strings.Builder
 			for _, i := range resp.Output {
 				var m openai.Message
 				if i.Type == openai.TypeMessage && i.Status == openai.Completed && i.Decode(&m) == nil {
-					text += m.Content.Text()
+					text.WriteString(m.Content.Text())
 				}
 			}
-			if text != w.text {
-				t.Errorf("text %q, want %q", text, w.text)
+			if text.String() != w.text {
+				t.Errorf("text %q, want %q", text.String(), w.text)
 			}
 			for script, n := range g.starts {
 				if n != w.started[script] {

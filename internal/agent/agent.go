@@ -5,6 +5,9 @@
 // the model's turn is complete; a call and its output are two items with ids of their own, in the order of DESIGN D3;
 // what could not be run is told to the model as a failed call and to the client with an honest status; every response
 // that [Agent.Create] returned ends with exactly one terminal event.
+//
+// Responses in the background, and those whose server died, are run by a bounded crew (crew.go, claim.go). How far a loop
+// is stands in its response's journal (mark.go); another owner goes on from there (resume.go), and no command runs twice.
 package agent
 
 import (

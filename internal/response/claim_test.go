@@ -359,3 +359,26 @@ func execTx(query string, args ...any) func(*sql.Tx) error {
 		return err
 	}
 }
+
+func TestWhatIsGivenBackToNobodyIsTakenUpAgain(t *testing.T) {
+	s := newService(t)
+	if found, err := s.ownerless(within(t)); err != nil || found {
+		t.Fatalf("at first: %v, %v", found, err)
+	}
+	r := working(t, s, "one")
+	if err := r.Release(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := s.ownerless(within(t)); err != nil || !found {
+		t.Fatalf("after it was given back: %v, %v", found, err)
+	}
+	if err := s.takeOver(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	c := claims(t, s)[r.ID()]
+	if c == nil {
+		t.Fatal("nobody has it")
+	}
+	finish(t, c.Run, openai.Completed)
+	wantLog(t, stored(t, s, r.ID()), 0)
+}

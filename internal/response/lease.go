@@ -59,6 +59,23 @@ func (s *Service) resign(ctx context.Context) error {
 	return nil
 }
 
+// busy says whether this service holds anything.
+func (s *Service) busy() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.live) > 0
+}
+
+// ownerless says whether there may be something to take over. It only reads: an idle server leaves the disk alone.
+func (s *Service) ownerless(ctx context.Context) (found bool, err error) {
+	err = s.db.Read().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM response WHERE completed IS NULL AND owner <> $1)
+		OR EXISTS (SELECT 1 FROM response_owner WHERE name <> $1 AND lease_until <= $2)`, s.owner, s.clock().UnixMilli()).Scan(&found)
+	if err != nil {
+		return false, fmt.Errorf("look for responses without an owner: %w", err)
+	}
+	return found, nil
+}
+
 // renewEvery renews the lease, writes ends that a full disk refused, and takes over what has no owner any more. An error is not
 // lost by waiting: a lease that cannot be renewed runs out, and then the fences hold.
 func (s *Service) renewEvery(ctx context.Context, period time.Duration) {
@@ -70,10 +87,12 @@ func (s *Service) renewEvery(ctx context.Context, period time.Duration) {
 		case <-ctx.Done():
 			return
 		}
-		if s.renew(ctx) != nil {
+		if (s.shared || s.busy()) && s.renew(ctx) != nil {
 			continue
 		}
 		s.settle(ctx) // the disk takes something again
-		s.takeOver(ctx)
+		if found, err := s.ownerless(ctx); err == nil && found {
+			s.takeOver(ctx)
+		}
 	}
 }

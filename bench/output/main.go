@@ -23,7 +23,6 @@ import (
 
 	"github.com/hardshell-dev/hardshell/sandbox"
 	"github.com/hardshell-dev/hardshell/sandbox/process"
-	"golang.org/x/sys/unix"
 )
 
 // figures are the medians of one way.
@@ -226,23 +225,4 @@ func open(ctx context.Context, base string) (*sandbox.Box, error) {
 	}
 	return sandbox.Open(ctx, sandbox.Spec{Dir: filepath.Join(base, "box"), Hosted: h, Policy: sandbox.Policy{Mode: sandbox.WorkspaceWrite},
 		Limits: sandbox.Limits{MemoryBytes: 512 << 20, Pids: 256}})
-}
-
-// fileSystem names what a folder lies on.
-func fileSystem(dir string) string {
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
-		return "an unknown file system"
-	}
-	switch int64(st.Type) {
-	case unix.EXT4_SUPER_MAGIC:
-		return "ext4"
-	case unix.TMPFS_MAGIC:
-		return "tmpfs"
-	case unix.XFS_SUPER_MAGIC:
-		return "xfs"
-	case unix.BTRFS_SUPER_MAGIC:
-		return "btrfs"
-	}
-	return fmt.Sprintf("file system %#x", st.Type)
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -122,6 +123,13 @@ func (s *server) stop() error {
 func (s *server) remove() {
 	if s.cmd != nil {
 		s.kill()
+	}
+	// What a run that failed leaves in boxes would live on for their lease.
+	for _, line := range s.strays() {
+		pid, _, _ := strings.Cut(line, " ")
+		if n, err := strconv.Atoi(pid); err == nil && n > 1 {
+			syscall.Kill(n, syscall.SIGKILL)
+		}
 	}
 	s.log.Close()
 	os.RemoveAll(s.dir)

@@ -21,7 +21,7 @@ import (
 // "((" is left out: after one that is no arithmetic bash itself reads on in another way in a file.
 var scriptPieces = []string{
 	"echo ", "printf '%s\\n' ", "printf %q ", "echo -n ", "echo -e ", "cat <<E\n", "cat <<'E'\n", "cat <<-E\n\t", "E\n", "\nE\n", "cat <<< ",
-	"'", "'", `"`, `"`, `\`, `\\`, `\'`, `\"`, "\\\n", "!", "!!", "!x", "{", "}", "{a,b}", "{1..3}", "(", ")", "[", "]", "[[ ", " ]]", 
+	"'", "'", `"`, `"`, `\`, `\\`, `\'`, `\"`, "\\\n", "!", "!!", "!x", "{", "}", "{a,b}", "{1..3}", "(", ")", "[", "]", "[[ ", " ]]",
 	"$x", "${x}", `"$x"`, "${x:-y}", "${x//q/z}", "${#x}", "$(echo q)", "`echo z`", "$((1+2))", "$'\\x41\\n'", "$\"q\"", `"$@"`, "$#", "$?",
 	"x=q; ", "x='z z'; ", "x=$'q\\tz'; ", "if true; then ", "else ", "fi\n", "for x in q z; do ", "while false; do ", "done\n", "case q in q) ", ";; esac\n",
 	"q() { echo z; }\n", "q\n", "true && ", "false || ", "! true", "; ", "\n", "\n\n", "\r", "\r\n", "\t", " ", " ", " ", "# q '\n", "#",

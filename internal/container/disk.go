@@ -221,7 +221,10 @@ func (d *disk) watchUntil(ctx context.Context) {
 
 // look is one round. It returns when to come again; 0 is when a command is started.
 func (d *disk) look(now time.Time) time.Duration {
-	free, total, ok := d.room(d.service.dir)
+	d.mu.Lock()
+	room := d.room
+	d.mu.Unlock()
+	free, total, ok := room(d.service.dir) // not under mu: a disk may take its time
 	if !ok {
 		return 0
 	}

@@ -37,9 +37,10 @@ func transcripts(t *testing.T) []transcript {
 	return all
 }
 
-// pattern turns shown output into an expression that the real output must match.
+// pattern turns shown output into an expression that the real output must match. A line of dots is any number of lines,
+// none too: of what goes to standard output and to standard error either may come first.
 func pattern(shown string) *regexp.Regexp {
-	quoted := regexp.QuoteMeta(strings.TrimSpace(shown))
+	quoted := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSpace(shown)), "\n…\n", "\n(.*\n)?")
 	return regexp.MustCompile(`(?s)` + strings.ReplaceAll(quoted, "…", ".*"))
 }
 

@@ -12,10 +12,10 @@ import (
 const (
 	// lookEvery is how many transactions there are between two looks at the log.
 	lookEvery = 32
-	// copyPages is how many pages make a copy worth its two syncs.
+	// copyPages is how many pages make a copy worth its two syncs: 32 MiB.
 	copyPages = 2000
-	// restartPages is where the writer itself finishes the copy, so that the log starts over: 32 MiB.
-	restartPages = 8000
+	// restartPages is where the writer itself finishes the copy, so that the log starts over: 64 MiB.
+	restartPages = 4000
 )
 
 // checkpointer copies the log beside the writer.

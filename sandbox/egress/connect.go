@@ -12,6 +12,7 @@ import (
 func (s *session) serveSocks() {
 	s.begin("socks5", dest{})
 	deny := func(r *refusal) {
+		s.deny(r)
 		s.wire.Write(socksReply(r.socks()))
 		s.part(r)
 	}
@@ -156,6 +157,7 @@ func (s *session) secure(where dest, remote net.Conn, owned bool) {
 	}
 	switch {
 	case r != nil:
+		s.deny(r)
 		s.wire.Write([]byte(alert))
 		s.part(r)
 	case owned:

@@ -30,8 +30,9 @@ type session struct {
 	turnAway bool
 
 	rec      Record
-	open     bool  // rec is begun
-	sent     int64 // what earlier records of this connection counted
+	denied   *refusal // the one of rec that is noted already
+	open     bool     // rec is begun
+	sent     int64    // what earlier records of this connection counted
 	received int64
 
 	// Guarded by the proxy's lock.
@@ -195,7 +196,7 @@ func (s *session) finish(r *refusal) {
 	if !s.open {
 		return
 	}
-	s.open = false
+	defer func() { s.open = false }()
 	s.p.mu.Lock()
 	cut := s.ended
 	s.where = dest{}
@@ -210,17 +211,26 @@ func (s *session) finish(r *refusal) {
 		rec.Reason = cut
 	case r != nil:
 		rec.Verdict, rec.Reason = r.verdict(), r.reason
-		if rec.Verdict == Blocked {
-			s.p.denials.add(Denial{Host: rec.Host, Port: rec.Port, Reason: r.reason, Text: printable(r.text), Try: r.try, Last: now})
-		}
+		s.deny(r)
 	}
+	s.denied = nil
 	if s.p.options.Observe != nil {
 		s.p.options.Observe(*rec)
 	}
 }
 
+// deny notes what is blocked, once. It comes before the client's answer: a command that ends with that answer must find
+// it in its result.
+func (s *session) deny(r *refusal) {
+	if s.open && r.verdict() == Blocked && s.denied != r {
+		s.denied = r
+		s.p.denials.add(Denial{Host: s.rec.Host, Port: s.rec.Port, Reason: r.reason, Text: printable(r.text), Try: r.try, Last: s.p.options.Clock()})
+	}
+}
+
 // refuse answers in HTTP, gives the record and lets the client read.
 func (s *session) refuse(w io.Writer, r *refusal) {
+	s.deny(r)
 	w.Write(r.answer())
 	if half, ok := w.(interface{ CloseWrite() error }); ok {
 		half.CloseWrite() // the end of TLS

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -29,8 +30,18 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("before: %+v", r)
 	}
 	r := run(t, s, ctx, id, "cat /dev/zero >big; echo out; echo to-err >&2; exit 3")
-	if r.Breach != "" { // the service was quicker than the command
+	if r.Breach != "" { // the service was quicker than the command, and its box goes
 		r.ExitCode, r.StdoutLost, r.StderrLost = 3, 4, 7
+		for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			e, err := s.Exec(ctx, org, id, container.Command{Script: "true"})
+			if err == nil {
+				e.Wait(ctx)
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("no command can be run after the breach: %v", err)
+			}
+		}
 	}
 	if r.ExitCode != 3 || r.StdoutLost != 4 || r.StderrLost < 7 || r.Stdout.Bytes+r.Stderr.Bytes != 0 {
 		t.Errorf("the command that fills it: %+v", r)

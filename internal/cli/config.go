@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"text/tabwriter"
 
+	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/internal/config"
 )
 
@@ -13,7 +15,8 @@ type configCommand struct {
 }
 
 type configCheckCommand struct {
-	File string `arg:"" optional:"" placeholder:"FILE" help:"The file (default: the one that serve would read)."`
+	File   string `arg:"" optional:"" placeholder:"FILE" help:"The file (default: the one that serve would read)."`
+	Config string `placeholder:"FILE" help:"The same, as the other commands spell it."`
 }
 
 func (configCheckCommand) Help() string {
@@ -27,7 +30,10 @@ Example:
 
 // Run reads the configuration as serve does and says what was read.
 func (c configCheckCommand) Run(p *program) error {
-	loaded, err := p.load(globals{Config: c.File})
+	if c.File != "" && c.Config != "" && c.File != c.Config {
+		return fault.New(fault.Invalid, "Two files are given to check: %s and %s.", c.File, c.Config).WithTry("one of them")
+	}
+	loaded, err := p.load(globals{Config: cmp.Or(c.File, c.Config)})
 	if err != nil {
 		return err
 	}

@@ -204,7 +204,9 @@ func (r *Run) write(ctx context.Context, end *seal) error {
 func (s *Service) writeSeal(ctx context.Context, id string, fence int64, end *seal) error {
 	// The caller's context may have ended already: that is often why the response ends.
 	err := s.db.Write(context.WithoutCancel(ctx), func(tx *sql.Tx) error { return s.sealIn(tx, id, fence, end) })
-	s.ailing.Store(err != nil && fault.KindOf(err) != fault.Conflict)
+	if fault.KindOf(err) != fault.Conflict { // then nothing was written, and the disk not tried
+		s.ailing.Store(err != nil)
+	}
 	return err
 }
 
@@ -304,8 +306,11 @@ func (r *Run) finalLocked() []openai.Item {
 	return r.object.Output
 }
 
-// settle writes the ends that a full disk refused earlier. It returns the last error.
+// settle writes the ends that a full disk refused earlier, one round at a time: the second to write an end would take it
+// for another owner's. It returns the last error.
 func (s *Service) settle(ctx context.Context) error {
+	s.settling.Lock()
+	defer s.settling.Unlock()
 	s.mu.Lock()
 	var runs []*Run
 	for _, r := range s.live {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/hardshell-dev/hardshell/fault"
@@ -96,32 +97,27 @@ func TestAnEndThatIsNotLate(t *testing.T) {
 	}
 }
 
-// A late end that the disk refuses is still found here, and written when the disk allows. Meanwhile nothing else is late.
+// A late end that the disk refuses is still found here, and written when the disk allows. Meanwhile nothing else is late,
+// even when the log comes round with nothing to write.
 func TestALateEndOnAFullDisk(t *testing.T) {
 	s := newService(t)
-	r := begin(t, s, Begin{Store: true, Late: true})
-	announce(t, r)
-	full := func(yes bool) {
-		query := `DROP TRIGGER full`
-		if yes {
-			query = `CREATE TRIGGER full BEFORE INSERT ON response BEGIN SELECT RAISE(ABORT, 'full'); END`
-		}
-		if err := s.db.Write(within(t), func(tx *sql.Tx) error { _, err := tx.Exec(query); return err }); err != nil {
-			t.Fatal(err)
-		}
-	}
-	full(true)
-	finish(t, r, openai.Completed)
-	if err := r.settled(within(t)); err != nil {
-		t.Fatal(err)
-	}
+	refuseRows(t, s, true)
+	r := refused(t, s)
 	if resp, err := s.Get(within(t), org, r.ID()); err != nil || resp.Status != openai.Completed {
 		t.Errorf("get: %+v, %v", resp, err)
+	}
+	for range 2 { // the log takes the second when it is done with the first
+		s.log.enqueue(r, true)
+		until(t, func() bool {
+			s.log.mu.Lock()
+			defer s.log.mu.Unlock()
+			return len(s.log.dirty) == 0
+		})
 	}
 	if _, err := s.Begin(within(t), Begin{Org: org, Store: true, Late: true}); err == nil {
 		t.Error("another response began as if the disk were well")
 	}
-	full(false)
+	refuseRows(t, s, false)
 	if err := s.settle(within(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -129,6 +125,60 @@ func TestALateEndOnAFullDisk(t *testing.T) {
 	if onDisk(t, s, r.ID()) != 1 {
 		t.Error("it is not on record")
 	}
+}
+
+// The timers of the lease and of the sweep both look after such ends. Who follows a response must not be told that
+// another owner has it, because the two came at once.
+func TestALateEndIsWrittenByOneOfManyRounds(t *testing.T) {
+	s := newService(t)
+	refuseRows(t, s, true)
+	r := refused(t, s)
+	sub := newSubscription(s, r, r.ID(), -1, true)
+	refuseRows(t, s, false)
+	release := stalled(t, s.db)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			if err := s.settle(within(t)); err != nil {
+				t.Errorf("settle: %v", err)
+			}
+		})
+	}
+	release()
+	wg.Wait()
+	wantLog(t, drain(t, sub), 0)
+	if resp, err := r.Wait(within(t)); err != nil || resp.Status != openai.Completed {
+		t.Errorf("%+v, %v", resp, err)
+	}
+}
+
+// refuseRows has the disk refuse every new response from now on, or take them again.
+func refuseRows(t *testing.T, s *Service, yes bool) {
+	t.Helper()
+	query := `DROP TRIGGER full`
+	if yes {
+		query = `CREATE TRIGGER full BEFORE INSERT ON response BEGIN SELECT RAISE(ABORT, 'full'); END`
+	}
+	if err := s.db.Write(within(t), func(tx *sql.Tx) error { _, err := tx.Exec(query); return err }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// refused returns a response whose late end the disk has refused. It ends before the log can come by with its first events.
+func refused(t *testing.T, s *Service) *Run {
+	t.Helper()
+	r := begin(t, s, Begin{Store: true, Late: true})
+	release := stalled(t, s.db)
+	announce(t, r)
+	finish(t, r, openai.Completed)
+	release()
+	if err := r.settled(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	if onDisk(t, s, r.ID()) != 0 {
+		t.Fatal("the disk has taken it")
+	}
+	return r
 }
 
 func TestCloseWritesLateEnds(t *testing.T) {

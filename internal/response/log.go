@@ -195,7 +195,9 @@ func (l *eventLog) flush() {
 		}
 		time.Sleep(flushPauses[try])
 	}
-	l.s.ailing.Store(err != nil)
+	if err != nil || seg.id != 0 { // one that had nothing to write has not tried the disk
+		l.s.ailing.Store(err != nil)
+	}
 	switch {
 	case err == nil:
 		l.settle(seg, epoch)

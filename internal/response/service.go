@@ -66,6 +66,8 @@ type Service struct {
 	// settledIn: what was there when this service came has been taken over; under taking.
 	settledIn bool
 
+	settling sync.Mutex // one round of settle at a time
+
 	mu       sync.Mutex
 	live     map[string]*Run // every run without a sealed end, stored or not
 	backlog  []orphan        // taken over, waiting to be claimed

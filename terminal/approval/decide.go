@@ -15,8 +15,9 @@ import (
 // A rule that forbids wins. Then a grant for exactly this call answers. Then the policy says which of these are
 // questions: leaving the sandbox, an ask rule (or words that could be what a rule names and cannot be told), a forced
 // removal in a sandbox, and under UnlessTrusted any part that is neither proven nor allowed. Under Never, and for a
-// class that a granular policy closes, a question is a refusal; only a forced removal under Never runs, since it stays in
-// the sandbox that Never keeps.
+// class that a granular policy closes, a question is a refusal; only a forced removal under Never runs, since guessing
+// at what a command does chooses between asking and running and never refuses. OnRequest without any sandbox asks
+// nothing: there an ask rule lets run, and what a rule may forbid is refused.
 func Decide(call Call, policy Policy, rules []Rule, grants Grants) Decision {
 	digest := DigestOf(call, policy)
 	parts, loose := judge(call, rules, grants)
@@ -33,16 +34,14 @@ func Decide(call Call, policy Policy, rules []Rule, grants Grants) Decision {
 		return Forbid{Why: "The sandbox is locked: nothing leaves it, whoever approves.", Digest: digest, Parts: parts}
 	}
 	if g, ok := grants.find(digest, call.Now); ok && g.Outside == escalates {
-		return Allow{Bypass: call.Confinement != Confined || g.Outside, Grant: g.ID, Digest: digest, Parts: parts}
+		return Allow{Bypass: call.Confinement != Confined || g.Outside, Grant: g.ID, Retry: !g.Outside && Retries(call, policy), Digest: digest, Parts: parts}
 	}
 	reasons, refusal := weigh(call, policy, parts, loose, escalates)
 	if refusal != "" {
 		return Forbid{Why: refusal, Digest: digest, Parts: parts}
 	}
 	if len(reasons) == 0 {
-		offers := policy.Ask == OnFailure || policy.Ask == UnlessTrusted
-		return Allow{Bypass: call.Confinement != Confined, Digest: digest, Parts: parts,
-			Retry: offers && call.Confinement == Confined && !policy.Locked && open(policy, func(g Granular) bool { return g.Escalation })}
+		return Allow{Bypass: call.Confinement != Confined, Retry: Retries(call, policy), Digest: digest, Parts: parts}
 	}
 	q := Question{Parts: parts, Reasons: reasons, Justification: call.Justification, Outside: escalates, Digest: digest, Scopes: []Scope{Once, Session}}
 	q.Effect = "It runs once, inside the sandbox."
@@ -60,8 +59,20 @@ func Decide(call Call, policy Policy, rules []Rule, grants Grants) Decision {
 	return q
 }
 
+// Retries reports whether a person may be offered to run a call again outside, once our sandbox has denied it something.
+// Only OnFailure and UnlessTrusted offer it; elsewhere the denial is told to the model.
+func Retries(call Call, policy Policy) bool {
+	offers := policy.Ask == OnFailure || policy.Ask == UnlessTrusted
+	return offers && call.Confinement == Confined && !policy.Locked && open(policy, func(g Granular) bool { return g.Escalation })
+}
+
 // open reports whether a granular policy lets a class be asked.
 func open(p Policy, class func(Granular) bool) bool { return p.Granular == nil || class(*p.Granular) }
+
+// silent is OnRequest where there is no sandbox: whoever chose both wants no question.
+func silent(call Call, policy Policy) bool {
+	return policy.Ask == OnRequest && call.Confinement == Unconfined
+}
 
 // weigh gathers what a person must be asked about, or why it is refused instead.
 func weigh(call Call, policy Policy, parts []Judged, loose []string, escalates bool) (reasons []string, refusal string) {
@@ -77,8 +88,12 @@ func weigh(call Call, policy Policy, parts []Judged, loose []string, escalates b
 	if escalates && !closed(open(policy, func(g Granular) bool { return g.Escalation }), "It asks to leave the sandbox.") {
 		reasons = append(reasons, "It asks to run outside the sandbox.")
 	}
+	silent := silent(call, policy)
 	for _, p := range parts {
-		if p.Verdict == Asked && !closed(open(policy, func(g Granular) bool { return g.Rules }), p.Why) {
+		if silent && p.Verdict == Asked && p.Rule.Verdict == Asked {
+			continue
+		}
+		if p.Verdict == Asked && !closed(!silent && open(policy, func(g Granular) bool { return g.Rules }), p.Why) {
 			reasons = append(reasons, p.Text+": "+p.Why)
 		}
 	}
@@ -198,7 +213,8 @@ func restrict(j *Judged, p *command.Part, leaf bool, rules []Rule, call Call) {
 				why = map[Verdict]string{Asked: "A rule asks about " + said(r) + ".", Forbidden: "A rule forbids " + said(r) + "."}[verdict]
 			}
 		}
-		if verdict > j.Verdict {
+		graver := verdict == Asked && j.Verdict == Asked && r.Verdict > j.Rule.Verdict // it may be what a rule forbids
+		if verdict > j.Verdict || graver {
 			j.Verdict, j.Rule, j.Why = verdict, r, why
 		}
 	}

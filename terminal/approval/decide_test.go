@@ -33,39 +33,77 @@ func outcome(d Decision) string {
 	return "forbid"
 }
 
-// TestDecisionTable holds every cell of policy × command × confinement.
+// TestDecisionTable holds every cell of policy × command × confinement, as docs/decisions/0017 has it.
 func TestDecisionTable(t *testing.T) {
 	rules := []Rule{ruleOf("npm,test"), ruleOf("!git,push"), {Verdict: Asked, Prefix: [][]string{{"make"}, {"deploy"}}}}
 	commands := []struct {
 		name, script string
 		escalate     bool
-	}{{"safe", "git status", false}, {"unknown", "go build ./...", false}, {"removal", "rm -rf x", false}, {"escalate", "go build ./...", true},
-		{"allowed", "npm test", false}, {"ask", "make deploy", false}, {"forbidden", "git push", false}, {"escalate allowed", "npm test", true}}
+	}{{"safe", "git status", false}, {"unknown", "go build ./...", false}, {"removal", "rm -rf x", false},
+		{"allow", "npm test", false}, {"ask", "make deploy", false}, {"forbid", "git push", false}, {"may be forbidden", "git $X", false},
+		{"escalate", "go build ./...", true}, {"escalate allow", "npm test", true}, {"escalate ask", "make deploy", true}, {"escalate forbid", "git push", true}}
+	short := map[string]string{"allow": "run", "allow+retry": "run+", "allow+bypass": "run", "ask": "ask", "ask+outside": "out", "forbid": "no"}
+	//                          safe unknown removal allow ask forbid maybe | escalation: unknown allow ask forbid
 	want := map[string]string{
-		"never sandbox":       "allow allow allow forbid allow forbid forbid forbid",
-		"on-request sandbox":  "allow allow ask ask+outside allow ask forbid ask+outside",
-		"on-failure sandbox":  "allow+retry allow+retry ask ask+outside allow+retry ask forbid ask+outside",
-		"untrusted sandbox":   "allow+retry ask ask ask+outside allow+retry ask forbid ask+outside",
-		"never external":      "allow+bypass allow+bypass allow+bypass forbid allow+bypass forbid forbid forbid",
-		"on-request external": "allow+bypass allow+bypass ask allow+bypass allow+bypass ask forbid allow+bypass",
-		"on-failure external": "allow+bypass allow+bypass ask allow+bypass allow+bypass ask forbid allow+bypass",
-		"untrusted external":  "allow+bypass ask ask ask allow+bypass ask forbid allow+bypass",
-		"never none":          "allow+bypass allow+bypass allow+bypass forbid allow+bypass forbid forbid forbid",
-		"on-request none":     "allow+bypass allow+bypass allow+bypass allow+bypass allow+bypass ask forbid allow+bypass",
-		"on-failure none":     "allow+bypass allow+bypass allow+bypass allow+bypass allow+bypass ask forbid allow+bypass",
-		"untrusted none":      "allow+bypass ask ask ask allow+bypass ask forbid allow+bypass",
+		"never sandbox":       "run  run  run run  no  no no  no  no  no  no",
+		"on-request sandbox":  "run  run  ask run  ask no ask out out out no",
+		"on-failure sandbox":  "run+ run+ ask run+ ask no ask out out out no",
+		"untrusted sandbox":   "run+ ask  ask run+ ask no ask out out out no",
+		"never external":      "run  run  run run  no  no no  no  no  no  no",
+		"on-request external": "run  run  ask run  ask no ask run run ask no",
+		"on-failure external": "run  run  ask run  ask no ask run run ask no",
+		"untrusted external":  "run  ask  ask run  ask no ask ask run ask no",
+		"never none":          "run  run  run run  no  no no  no  no  no  no",
+		"on-request none":     "run  run  run run  run no no  run run run no",
+		"on-failure none":     "run  run  run run  ask no ask run run ask no",
+		"untrusted none":      "run  ask  ask run  ask no ask ask run ask no",
 	}
+	cells := 0
 	for _, ask := range []Ask{Never, OnRequest, OnFailure, UnlessTrusted} {
 		for _, around := range []Confinement{Confined, External, Unconfined} {
-			var got []string
-			for _, c := range commands {
+			row := ask.String() + " " + around.String()
+			cell := strings.Fields(want[row])
+			for n, c := range commands {
+				cells++
 				call := callOf(t, c.script, command.Bash)
 				call.Escalate, call.Confinement = c.escalate, around
-				got = append(got, outcome(Decide(call, Policy{Ask: ask}, rules, nil)))
+				d := Decide(call, Policy{Ask: ask}, rules, nil)
+				if got := short[outcome(d)]; got != cell[n] {
+					t.Errorf("%s, %s: %s, want %s", row, c.name, got, cell[n])
+				}
+				if a, ok := d.(Allow); ok && a.Bypass != (around != Confined) {
+					t.Errorf("%s, %s: bypass %v", row, c.name, a.Bypass)
+				}
+				// The explanation says the same, and of no part more than of the whole.
+				e := Explain(call, Policy{Ask: ask}, rules, nil)
+				if (e.Decision == "ask") != (cell[n] == "ask" || cell[n] == "out") || (e.Decision == "forbid") != (cell[n] == "no") {
+					t.Errorf("%s, %s: explained as %s", row, c.name, e.Decision)
+				}
+				if e.Decision == "allow" && slices.ContainsFunc(e.Parts, func(p ExplainedPart) bool { return p.Decision != "allow" }) {
+					t.Errorf("%s, %s: allowed, and a part is not: %+v", row, c.name, e.Parts)
+				}
 			}
-			if row := ask.String() + " " + around.String(); strings.Join(got, " ") != want[row] {
-				t.Errorf("%s:\n got %s\nwant %s", row, strings.Join(got, " "), want[row])
-			}
+		}
+	}
+	if cells != 4*3*11 {
+		t.Errorf("%d cells", cells)
+	}
+}
+
+// TestWhoIsOfferedTheRetry holds the last column: what follows when our sandbox denied a command something.
+func TestWhoIsOfferedTheRetry(t *testing.T) {
+	for _, c := range []struct {
+		policy Policy
+		around Confinement
+		want   bool
+	}{
+		{Policy{Ask: Never}, Confined, false}, {Policy{Ask: OnRequest}, Confined, false}, {Policy{Ask: OnFailure}, Confined, true}, {Policy{Ask: UnlessTrusted}, Confined, true},
+		{Policy{Ask: OnFailure}, External, false}, {Policy{Ask: UnlessTrusted}, Unconfined, false},
+		{Policy{Ask: OnFailure, Locked: true}, Confined, false}, {Policy{Ask: OnFailure, Granular: &Granular{}}, Confined, false},
+		{Policy{Ask: OnFailure, Granular: &Granular{Escalation: true}}, Confined, true},
+	} {
+		if got := Retries(Call{Confinement: c.around}, c.policy); got != c.want {
+			t.Errorf("%+v in %v: %v", c.policy, c.around, got)
 		}
 	}
 }
@@ -171,7 +209,7 @@ func TestGrants(t *testing.T) {
 	decide := func(c Call, g Grants) string { return outcome(Decide(c, policy, nil, g)) }
 	grant := Grant{ID: "g1", Scope: Session, Digest: DigestOf(call, policy), Issued: clock, Expires: clock.Add(time.Hour)}
 	held := Grants(nil).With(grant)
-	if got := decide(call, held); got != "allow" {
+	if got := decide(call, held); got != "allow+retry" {
 		t.Errorf("granted: %s", got)
 	}
 	for name, c := range map[string]func() (Call, Grants){

@@ -52,6 +52,9 @@ func Explain(call Call, policy Policy, rules []Rule, grants Grants) Explanation 
 	for _, j := range parts {
 		p := ExplainedPart{Text: j.Text, Argv: j.Argv, Class: j.Class.String(), Decision: j.Verdict.String(), Why: j.Why}
 		quiet := policy.Ask == Never || call.Confinement == Unconfined && policy.Ask != UnlessTrusted
+		if j.Verdict == Asked && j.Rule.Verdict == Asked && silent(call, policy) {
+			p.Decision, p.Why = Allowed.String(), j.Why+" Nothing is asked: there is no sandbox, and the policy is on-request."
+		}
 		if j.Verdict == Allowed && !j.covered {
 			switch {
 			case policy.Ask == UnlessTrusted, j.removal && !quiet:

@@ -106,7 +106,7 @@ func (b *HeadTailBuffer) View() View {
 		v.LostBytes++
 	}
 	text = append(text, '\n')
-	text = append(text, leftOut(v.LostBytes)...)
+	text = append(text, LeftOut(v.LostBytes)...)
 	text = append(text, '\n')
 	text = d.flush(d.append(text, tail))
 	v.Text, v.Replaced = string(text), d.Replaced()

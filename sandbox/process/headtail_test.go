@@ -71,7 +71,7 @@ func TestHeadTailViewCutsNoCharacter(t *testing.T) {
 		head, rest, _ := strings.Cut(v.Text, "\n")
 		line, tail, _ := strings.Cut(rest, "\n")
 		if !utf8.ValidString(v.Text) || v.Replaced != 0 || !strings.HasPrefix(text, head) || !strings.HasSuffix(text, tail) ||
-			v.LostBytes != int64(len(text)-len(head)-len(tail)) || line != leftOut(v.LostBytes) {
+			v.LostBytes != int64(len(text)-len(head)-len(tail)) || line != LeftOut(v.LostBytes) {
 			t.Errorf("max %d: %+v", max, v)
 		}
 	}

@@ -86,7 +86,7 @@ func (s *StreamOutput) count(bytes, lost int64) {
 		s.Bytes, s.OmittedBytes = bytes, s.OmittedBytes+missed
 		if !s.Truncated {
 			s.Truncated, s.TruncatedAfterLines = true, lines(s.Text)
-			s.Text += "\n" + leftOut(s.OmittedBytes) + "\n"
+			s.Text += "\n" + LeftOut(s.OmittedBytes) + "\n"
 		}
 	}
 	s.LostBytes = lost

@@ -34,7 +34,7 @@ func TestOutputIsCutInTheMiddleAndCounted(t *testing.T) {
 	if shown := int64(len(first) + len(last)); shown+o.OmittedBytes != o.Bytes {
 		t.Errorf("%d bytes shown and %d left out of %d", shown, o.OmittedBytes, o.Bytes)
 	}
-	if want := leftOut(o.OmittedBytes); !strings.Contains(o.Text, want) {
+	if want := LeftOut(o.OmittedBytes); !strings.Contains(o.Text, want) {
 		t.Errorf("no %q in %q", want, o.Text)
 	}
 	if got.AggregatedOutput != o {

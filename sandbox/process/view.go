@@ -216,8 +216,8 @@ func Omission(chars, lost int64) string {
 	return left + " …]"
 }
 
-// leftOut is the line for bytes that can be read elsewhere.
-func leftOut(bytes int64) string { return "[… " + grouped(bytes, "byte") + " left out …]" }
+// LeftOut is the line for bytes that can be read elsewhere.
+func LeftOut(bytes int64) string { return "[… " + grouped(bytes, "byte") + " left out …]" }
 
 // grouped writes a count with a comma between thousands, and its unit.
 func grouped(n int64, unit string) string {

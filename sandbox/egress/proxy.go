@@ -62,6 +62,28 @@ type Options struct {
 	Clock    func() time.Time // nil is time.Now
 }
 
+// filled gives what is not set its default.
+func (o Options) filled() Options {
+	if o.Key == "" {
+		o.Key = "network_policy.allowed_domains"
+	}
+	if o.Resolver == nil {
+		o.Resolver = net.DefaultResolver
+	}
+	if o.Dial == nil {
+		o.Dial = dialTCP
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Life <= 0 {
+		o.Life = 24 * time.Hour
+	}
+	o.Life = min(o.Life, maxLife)
+	o.Limits = o.Limits.filled()
+	return o
+}
+
 // A Proxy serves one box. It is safe for concurrent use.
 type Proxy struct {
 	options   Options
@@ -92,23 +114,7 @@ func New(o Options) (*Proxy, error) {
 	if err := o.Ceiling.Check(o.Policy); err != nil {
 		return nil, err
 	}
-	if o.Key == "" {
-		o.Key = "network_policy.allowed_domains"
-	}
-	if o.Resolver == nil {
-		o.Resolver = net.DefaultResolver
-	}
-	if o.Dial == nil {
-		o.Dial = dialTCP
-	}
-	if o.Clock == nil {
-		o.Clock = time.Now
-	}
-	if o.Life <= 0 {
-		o.Life = 24 * time.Hour
-	}
-	o.Life = min(o.Life, maxLife)
-	o.Limits = o.Limits.filled()
+	o = o.filled()
 	wallet, err := newWallet(o.Secrets, o.Policy)
 	if err != nil {
 		return nil, err

@@ -50,7 +50,7 @@ func entryOf(r container.Result) openai.ShellOutput {
 		Receipt: &openai.Receipt{DurationMS: r.Duration.Milliseconds(), TimeoutMS: r.Timeout.Milliseconds(),
 			Rung: r.Isolation.Got, Missing: r.Isolation.Missing, StdoutBytes: r.Stdout.Bytes + r.StdoutLost,
 			StderrBytes: r.Stderr.Bytes + r.StderrLost, StdoutLost: r.StdoutLost, StderrLost: r.StderrLost,
-			StdoutReplaced: r.Stdout.Replaced, StderrReplaced: r.Stderr.Replaced, Signal: r.Signal}}
+			StdoutReplaced: r.Stdout.Replaced, StderrReplaced: r.Stderr.Replaced, Restarted: r.Restarted, Signal: r.Signal}}
 	if r.Stdout.OmittedChars+r.Stdout.LostBytes+r.Stderr.OmittedChars+r.Stderr.LostBytes > 0 {
 		e.Receipt.OutputPath = r.Output
 	}

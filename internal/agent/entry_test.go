@@ -39,6 +39,8 @@ func TestTroubleIsTold(t *testing.T) {
 			"shell: stopped: Too much.", "Stopped: the container's limit on disk space was reached. Delete files that are not needed first.", "exit"},
 		{"the limit on processes", container.Result{ExitCode: 137, Signal: "SIGKILL", Breach: container.BreachProcesses, BreachText: "Too many."}, "process_limit",
 			"shell: stopped: Too many.", "Stopped: the container's limit on processes was reached. Start fewer at once.", "exit"},
+		{"a container that was restarted", container.Result{Restarted: true}, "", "",
+			"The container was restarted before this command: its files are there, the processes of earlier commands are gone.", "exit"},
 		{"cancelled", container.Result{ExitCode: 137, Cancelled: true, OutOfMemory: true}, "cancelled", "",
 			"Cancelled before it ended.", "exit"},
 	} {

@@ -193,6 +193,9 @@ func note(e openai.ShellOutput) string {
 	reason, limit := "", int64(0)
 	if e.Receipt != nil {
 		reason, limit = e.Receipt.Reason, e.Receipt.TimeoutMS
+		if e.Receipt.Restarted {
+			notes = append(notes, "The container was restarted before this command: its files are there, the processes of earlier commands are gone.")
+		}
 	}
 	switch {
 	case e.Outcome.Type == "timeout" && limit > 0:

@@ -451,8 +451,11 @@ type Receipt struct {
 	// with stdout and stderr.
 	OutputPath string `json:"output_path,omitempty"`
 
+	// Restarted says that the container lost every process of earlier commands before this one; its files are there.
+	Restarted bool `json:"restarted,omitempty"`
+
 	Signal string `json:"signal,omitempty"`
-	Reason string `json:"reason,omitempty"` // timed_out | cancelled | memory_limit | disk_limit | disk_full | not_started | interrupted | output_lost
+	Reason string `json:"reason,omitempty"` // timed_out | cancelled | memory_limit | disk_limit | disk_full | process_limit | not_started | interrupted | output_lost
 	// Blocked is what the network policy let the container's commands not reach meanwhile, with what would allow it.
 	Blocked []string `json:"blocked,omitempty"`
 }

@@ -45,6 +45,7 @@ type Box struct {
 	request uint32
 	asked   map[uint32]question
 	told    map[uint32]chan resident.Took
+	looks   map[uint32]chan resident.Seen
 	resting chan bool        // the answer to a question for rest; nil when there is none
 	calls   map[uint32]*call // by the resident's number, until ended and silent
 	keys    map[string]*call // calls that go on, by path
@@ -60,7 +61,7 @@ type question struct {
 
 func newBox(dir string, conn *net.UnixConn, jail bool, uid int) *Box {
 	return &Box{dir: dir, conn: conn, jail: jail, uid: uid, version: resident.Version, pidfd: -1, groups: &groups{}, done: make(chan struct{}),
-		asked: map[uint32]question{}, told: map[uint32]chan resident.Took{}, calls: map[uint32]*call{}, keys: map[string]*call{}}
+		asked: map[uint32]question{}, told: map[uint32]chan resident.Took{}, looks: map[uint32]chan resident.Seen{}, calls: map[uint32]*call{}, keys: map[string]*call{}}
 }
 
 // Report says what was asked of the box and what was got.
@@ -390,6 +391,10 @@ func (b *Box) hear(kind resident.Kind, body []byte) {
 		if m, err := resident.ParseTook(body); err == nil {
 			b.took(m)
 		}
+	case resident.KindSeen:
+		if m, err := resident.ParseSeen(body); err == nil {
+			b.seen(m)
+		}
 	case resident.KindRests:
 		b.rests(len(body) > 0 && body[0] == 1)
 	case resident.KindRoom:
@@ -454,6 +459,9 @@ func (b *Box) end(why error) {
 		for _, answer := range b.told {
 			close(answer)
 		}
+		for _, answer := range b.looks {
+			close(answer)
+		}
 		if b.resting != nil {
 			close(b.resting)
 			b.resting = nil
@@ -463,6 +471,7 @@ func (b *Box) end(why error) {
 		}
 		clear(b.asked)
 		clear(b.told)
+		clear(b.looks)
 		clear(b.keys)
 		clear(b.calls)
 	}

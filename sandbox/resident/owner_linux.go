@@ -96,6 +96,18 @@ func (s *server) obey(c *conn, message []byte) bool {
 			return false
 		}
 		s.say(s.resize(&m).append(nil))
+	case KindSignal:
+		m, err := parseSignal(body)
+		if err != nil {
+			return false
+		}
+		s.say(s.signal(&m).append(nil))
+	case KindLook:
+		m, err := parseLook(body)
+		if err != nil {
+			return false
+		}
+		s.say(s.see(&m).append(nil))
 	case KindListen:
 		return s.listen(body, c.rights)
 	case KindRest:

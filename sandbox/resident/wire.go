@@ -7,9 +7,9 @@ import "time"
 // end any resident: the socket's place, the first field of Hello, and KindEnd.
 //
 // Version 2 has no Lease, Fence and Arg0 in Start, no KindFind, KindKeep, KindEnd, KindRest and KindListen, no LastEnd in Welcome and
-// no Limit in the end of a job.
+// no Limit in the end of a job. Version 3 has no KindSignal and no KindLook.
 const (
-	Version = 3
+	Version = 4
 	Oldest  = 2
 )
 
@@ -58,6 +58,8 @@ const (
 	KindEnd                        // End; the only message beside Hello that a guest may send
 	KindListen                     // see AppendListen
 	KindRest                       // exit if nothing lives; answered by KindRests
+	KindSignal                     // Signal
+	KindLook                       // Look
 )
 
 // kindBecome is a spawner's word to a spare, on the connection that an owner's will replace.
@@ -76,6 +78,7 @@ const (
 	KindTook                     // Took
 	KindRoom                     // the job's number: it takes input again
 	KindRests                    // 1: nothing lived, and the resident ends; 0: something does
+	KindSeen                     // Seen
 )
 
 // Hello presents an owner.

@@ -32,6 +32,9 @@ func FuzzInputMessages(f *testing.F) {
 	f.Add(CloseInput{1, 2}.Append(nil)[1:])
 	f.Add(Resize{1, 2, 24, 80}.Append(nil)[1:])
 	f.Add(Took{1, 2, RefusedTTY}.append(nil)[1:])
+	f.Add(Signal{1, 2, 15}.Append(nil)[1:])
+	f.Add(Look{1, 2, 8080}.Append(nil)[1:])
+	f.Add(Seen{1, RefusedNot, SeenReads | SeenEchoes, "/work"}.append(nil)[1:])
 	f.Add(appendRoom(nil, 9)[1:])
 	f.Add(Start{Key: "k", Argv: []string{"a"}, Rows: 1, Cols: 2}.Append(nil, Version)[1:])
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -51,6 +54,12 @@ func FuzzInputMessages(f *testing.F) {
 		again("resize", err, size.Append(nil))
 		took, err := ParseTook(b)
 		again("took", err, took.append(nil))
+		signal, err := parseSignal(b)
+		again("signal", err, signal.Append(nil))
+		look, err := parseLook(b)
+		again("look", err, look.Append(nil))
+		seen, err := ParseSeen(b)
+		again("seen", err, seen.append(nil))
 		room, err := ParseRoom(b)
 		again("room", err, appendRoom(nil, room))
 		parseStart(b, Version) // a flag may be any byte but zero

@@ -21,6 +21,11 @@ import (
 // Put writes a file into the live workspace, whole or not at all, and returns it. name is relative to /mnt/data, or
 // absolute under it. A file that is there is replaced; missing folders are made.
 func (s *Service) Put(ctx context.Context, org, containerID, name string, r io.Reader, source string) (File, error) {
+	return s.put(ctx, org, containerID, name, r, source, true)
+}
+
+// put is Put; without replace a name that is taken is a conflict.
+func (s *Service) put(ctx context.Context, org, containerID, name string, r io.Reader, source string, replace bool) (File, error) {
 	rel, err := cleanName(name)
 	if err != nil {
 		return File{}, err
@@ -42,7 +47,10 @@ func (s *Service) Put(ctx context.Context, org, containerID, name string, r io.R
 	if err != nil {
 		return File{}, err
 	}
-	info, err := s.write(ws, rel, r, room)
+	info, err := s.write(ws, rel, r, room, replace)
+	if !replace && errors.Is(err, fs.ErrExist) {
+		return File{}, nameTaken(name)
+	}
 	if err != nil {
 		return File{}, pathFault(err, name)
 	}
@@ -62,8 +70,8 @@ func (p *place) watched() *tree {
 	return p.tree
 }
 
-// write writes a file of at most room bytes.
-func (s *Service) write(ws Workspace, rel string, r io.Reader, room int64) (fs.FileInfo, error) {
+// write writes a file of at most room bytes. Without replace a name that is taken is an error of fs.ErrExist.
+func (s *Service) write(ws Workspace, rel string, r io.Reader, room int64, replace bool) (fs.FileInfo, error) {
 	root, err := os.OpenRoot(ws.Dir)
 	if err != nil {
 		return nil, err
@@ -102,6 +110,9 @@ func (s *Service) write(ws Workspace, rel string, r io.Reader, room int64) (fs.F
 	}
 	if err != nil {
 		return nil, err
+	}
+	if !replace {
+		return info, root.Link(incoming, rel)
 	}
 	// A rename replaces whatever has the name, a link or a FIFO too, and opens nothing.
 	if err := root.Rename(incoming, rel); err != nil {

@@ -45,17 +45,31 @@ func (s *Service) upload(ctx context.Context, org, fileID string) (file.File, er
 
 // stage puts uploaded files into a fresh workspace, each under the last element of its name.
 func (s *Service) stage(ctx context.Context, c Container, ids []string) error {
-	taken := map[string]bool{}
-	for _, fileID := range ids {
+	names := make([]string, len(ids))
+	for i, fileID := range ids {
 		f, err := s.upload(ctx, c.Org, fileID)
 		if err != nil {
 			return err
 		}
-		if _, err := s.PutUpload(ctx, c.Org, c.ID, fileID, free(baseName(f.Name), taken)); err != nil {
+		names[i] = f.Name
+	}
+	for i, name := range StagedNames(names) {
+		if _, err := s.PutUpload(ctx, c.Org, c.ID, ids[i], name); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// StagedNames are the names that uploaded files get in a fresh workspace: the last element of each, and "name-2.ext"
+// beside another of that name.
+func StagedNames(names []string) []string {
+	taken := map[string]bool{}
+	out := make([]string, len(names))
+	for i, name := range names {
+		out[i] = free(baseName(name), taken)
+	}
+	return out
 }
 
 // baseName is the last element of an uploaded file's name, or "file" where that is none.

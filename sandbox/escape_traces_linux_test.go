@@ -18,6 +18,7 @@ func runAndLookAround(m *testing.M) int {
 	if os.Getenv(stageVar) != "" {
 		return m.Run() // a stage's host is its own
 	}
+	everybodys := os.TempDir()
 	tmp, err := os.MkdirTemp("", "hardshell-test-")
 	if err == nil {
 		err = os.Chmod(tmp, 0o755)
@@ -28,9 +29,12 @@ func runAndLookAround(m *testing.M) int {
 	}
 	defer os.RemoveAll(tmp)
 	os.Setenv("TMPDIR", tmp)
-	before := hostState()
+	others := func(path string) bool {
+		return strings.HasPrefix(path, everybodys+"/") && !strings.HasPrefix(path, tmp)
+	}
+	before := hostState(others)
 	code := m.Run()
-	after := hostState()
+	after := hostState(others)
 	var traces []string
 	left, _ := os.ReadDir(tmp)
 	for _, e := range left {
@@ -57,8 +61,8 @@ func runAndLookAround(m *testing.M) int {
 }
 
 // hostState is what tests must leave as it was, with what tells a change. Names that other programs of the host may
-// change at any time are not in it.
-func hostState() map[string]string {
+// change at any time are not in it; the tests of other packages run beside ours, and mount what they need.
+func hostState(others func(path string) bool) map[string]string {
 	state := map[string]string{}
 	look := func(path string, info fs.FileInfo) {
 		st := info.Sys().(*syscall.Stat_t)
@@ -89,8 +93,8 @@ func hostState() map[string]string {
 	}
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")
 	for line := range strings.Lines(string(mounts)) {
-		if _, rest, ok := strings.Cut(line, " "); ok {
-			state["mount "+strings.TrimSpace(rest)] = ""
+		if fields := strings.Fields(line); len(fields) > 4 && !others(fields[4]) { // the fifth is where it lies
+			state["mount "+strings.Join(fields[1:], " ")] = ""
 		}
 	}
 	return state

@@ -99,7 +99,7 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 			CPUs: cmp.Or(limits.DefaultCPULimit, c.Features.Shell.CPUs), Pids: limits.MaxPids,
 			DefaultIdleTTL: seconds(c.Features.Containers.DefaultIdleTTLSecs), MaxIdleTTL: seconds(c.Features.Containers.MaxIdleTTLSecs),
 			KeepExpired: seconds(c.Features.Containers.KeepExpiredSecs), MaxFileBytes: megabytes(c.Features.Containers.MaxFileMB),
-			DiskBytes: cmp.Or(megabytes(c.Features.Containers.DiskMB), -1), ReserveBytes: megabytes(c.Features.Containers.ReserveDiskMB),
+			DiskBytes: cmp.Or(megabytes(c.Features.Containers.DiskMB), -1), ReserveBytes: cmp.Or(megabytes(c.Features.Containers.ReserveDiskMB), -1),
 			MaxOrgContainers: c.Features.Containers.MaxPerOrg, MaxOrgBytes: megabytes(c.Features.Containers.MaxOrgMB)}})
 	if err != nil {
 		return nil, err

@@ -123,7 +123,7 @@ type Containers struct {
 	MaxFileMB int `toml:"max_file_mb"`
 	// DiskMB is what the files of a container may take of the disk. 0 sets no limit.
 	DiskMB int `toml:"disk_mb"`
-	// ReserveDiskMB is what containers leave free on their disk, a twentieth of it at most.
+	// ReserveDiskMB is what containers leave free on their disk, a twentieth of it at most. 0 lets them fill it.
 	ReserveDiskMB int `toml:"reserve_disk_mb"`
 	// MaxPerOrg is how many active containers an organisation may have. 0 sets no limit.
 	MaxPerOrg int `toml:"max_per_org"`

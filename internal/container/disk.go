@@ -40,14 +40,9 @@ type space struct {
 	struck  time.Time           // when commands were stopped last
 	latest  time.Time           // it is counted at the latest then: what others free hides what it takes
 	alone   bool                // no command ran at the last count
+	unclear int                 // counts in a row that found it too large and growing, and nobody who was there all the time
 	calls   map[*Execution]bool // those that run; true: they ran at the last count
 }
-
-// The ways in which a command's files were too much.
-const (
-	BreachDisk = "disk_limit" // the container's own limit
-	BreachFull = "disk_full"  // the machine's disk was about to be full, and this container was filling it
-)
 
 const (
 	// fastest is more than a container writes in a second. The next look comes before that could pass a limit.
@@ -62,21 +57,11 @@ const (
 	idleCount = 10 * time.Minute
 	// slack is what a container above its limit may still take, so that a command that cleans up can run.
 	slack = 1 << 20
+	// patience is how many such counts a container gets. Who hides behind commands that come and go is found by going on.
+	patience = 3
 	// dyingTime is how long a stopped command may take to be gone before its box is ended.
 	dyingTime = 2 * time.Second
 )
-
-// breach is why the service stopped a command.
-type breach struct{ reason, sentence string }
-
-// stopFor kills a command's processes because of a breach. It answers false when that was done before.
-func (e *Execution) stopFor(reason, sentence string) bool {
-	first := e.breach.CompareAndSwap(nil, &breach{reason, sentence})
-	if first {
-		e.Cancel()
-	}
-	return first
-}
 
 func newDisk(s *Service) *disk {
 	return &disk{service: s, room: diskRoom, count: diskUsed, wake: make(chan struct{}, 1), spaces: map[*place]*space{},
@@ -288,18 +273,23 @@ func (d *disk) pause(room int64) time.Duration {
 
 // recount counts a container and stops what is too much.
 func (d *disk) recount(p *place, sp *space, low bool) {
+	d.mu.Lock()
+	passed := sp.ended // a command has come and gone since the last count
+	sp.ended = false
+	d.mu.Unlock()
 	begun := time.Now()
 	used, err := d.count(p.spec.Dir)
 	took := time.Since(begun)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err != nil { // it is blamed for all that it may have taken
+	passed = passed || sp.ended // what one takes that ends during the count may be found by the next: ended stays
+	if err != nil {             // it is blamed for all that it may have taken
 		d.service.log.Warn("a container's files could not be counted", "container", p.id, "error", err)
 		used = max(used, sp.used+sp.drawn)
 	}
 	grew := used - sp.used
 	known := sp.counted
-	sp.used, sp.drawn, sp.counted, sp.ended = used, 0, true, false
+	sp.used, sp.drawn, sp.counted = used, 0, true
 	sp.next = time.Now().Add(10 * took) // a tenth of a core at most
 	sp.latest = time.Now().Add(max(calmLook, 50*took))
 	if len(sp.calls) == 0 {
@@ -309,17 +299,24 @@ func (d *disk) recount(p *place, sp *space, low bool) {
 		sp.next = time.Now().Add(took)
 	}
 	limit := d.service.limits.DiskBytes
-	// Only who was there at the count before can have grown since.
-	blamed := known && (len(sp.calls) == 0 && sp.alone || slices.Contains(slices.Collect(maps.Values(sp.calls)), true))
+	// Only who was there at the count before can have grown since; where a command has come and gone it may have been that.
+	over := d.over(sp, used)
+	sure := !passed && (len(sp.calls) == 0 && sp.alone || slices.Contains(slices.Collect(maps.Values(sp.calls)), true))
+	if (over || low) && grew > 64<<10 && !sure {
+		sp.unclear++
+	} else {
+		sp.unclear = 0
+	}
+	blamed := known && (sure || sp.unclear > patience)
 	sp.alone = len(sp.calls) == 0
 	switch {
-	case d.over(sp, used) && blamed:
-		d.breach(p, sp, BreachDisk, fmt.Sprintf("The container's files take %s of the disk; %s are allowed.", sizeText(used), sizeText(limit)))
+	case over && blamed:
+		d.breach(p, sp, &breach{BreachDisk, fmt.Sprintf("The container's files take %s of the disk; %s are allowed.", sizeText(used), sizeText(limit))})
 		sp.ceiling = used + slack
-	case d.over(sp, used): // what took it is gone
+	case over: // what took it is gone, or not known
 		sp.ceiling = used + slack
 	case low && blamed && grew > 64<<10:
-		d.breach(p, sp, BreachFull, "The disk that holds the containers is almost full.")
+		d.breach(p, sp, &breach{BreachFull, "The disk that holds the containers is almost full."})
 	case used <= limit:
 		sp.ceiling = 0
 	default: // still above the limit, and shrinking
@@ -327,55 +324,6 @@ func (d *disk) recount(p *place, sp *space, low bool) {
 	}
 	for e := range sp.calls {
 		sp.calls[e] = true
-	}
-}
-
-// breach stops the commands of a container that ran when it was counted before, or its box when there are none: then
-// it is something that a command left behind. It needs mu.
-func (d *disk) breach(p *place, sp *space, reason, sentence string) {
-	fresh := 0
-	for e, seen := range sp.calls {
-		if seen && e.stopFor(reason, sentence) {
-			fresh++
-		}
-	}
-	d.service.log.Warn("a container takes too much of the disk and is stopped", "container", p.id, "reason", reason,
-		"bytes", sp.used, "commands", fresh)
-	switch {
-	case fresh > 0:
-		sp.struck = time.Now()
-	case sp.alone || time.Since(sp.struck) > dyingTime:
-		d.service.wg.Go(func() { d.service.endBox(p) })
-	}
-}
-
-// alive says whether a box of the place lives or is being made.
-func (p *place) alive() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.boot != nil && !p.boot.over()
-}
-
-// endBox ends a container's box, and everything in it. The next command boots another one.
-func (s *Service) endBox(p *place) {
-	p.mu.Lock()
-	b := p.boot
-	p.mu.Unlock()
-	if b == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(s.ctx, closeTimeout)
-	defer cancel()
-	select {
-	case <-b.done:
-	case <-ctx.Done():
-		return
-	}
-	if b.box == nil {
-		return
-	}
-	if err := b.box.Close(ctx); err != nil {
-		s.log.Error("a box that takes too much of the disk could not be ended", "container", p.id, "error", err)
 	}
 }
 

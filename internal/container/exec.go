@@ -131,18 +131,18 @@ func (s *Service) start(ctx context.Context, p *place, ws Workspace, c Command) 
 	if err != nil {
 		return nil, err
 	}
-	e := &Execution{service: s, place: p, tree: tree, script: script, workspace: ws, isolation: b.box.Isolation(),
+	e := &Execution{service: s, place: p, tree: tree, script: script, workspace: ws,
 		timeout: s.limits.timeout(c.Timeout), chars: s.limits.output(c.MaxOutput), begun: s.now(), done: make(chan struct{})}
 	e.output = c.output(ws)
 	e.span = tree.open()
-	e.job, err = b.box.Start(ctx, process.Command{Key: c.Key, Index: c.Index, Argv: argv, Env: c.environment(ws.Shell),
+	e.job, b, err = s.startIn(ctx, p, b, process.Command{Key: c.Key, Index: c.Index, Argv: argv, Env: c.environment(ws.Shell),
 		Dir: c.dir(), Stdin: c.stdin(), Timeout: e.timeout, Lease: c.Lease, Fence: c.Fence})
 	if err != nil {
 		e.span.close()
 		e.removeScript()
 		return nil, failed(err, "The command could not be started.")
 	}
-	e.restarted = b.restarted()
+	e.boot, e.isolation, e.restarted = b, b.box.Isolation(), b.restarted()
 	e.blocker, _ = b.box.(Blocker)
 	s.watchOver(ctx, e)
 	return e, nil

@@ -44,6 +44,7 @@ const limitProcesses = "processes"
 type Execution struct {
 	service   *Service
 	place     *place
+	boot      *boot // whose box it is in; nil where none lived
 	job       Job
 	tree      *tree
 	span      *span
@@ -74,7 +75,7 @@ func (e *Execution) Release() { e.detach() }
 func (e *Execution) Done() <-chan struct{} { return e.done }
 
 // Wait returns what the command did. An error says that its end could not be seen: the box is gone, the container was
-// deleted, or ctx ended.
+// deleted, or ctx ended. A command that went with its box because the service ended that for a breach has a result.
 func (e *Execution) Wait(ctx context.Context) (Result, error) {
 	select {
 	case <-e.done:
@@ -108,11 +109,14 @@ func (e *Execution) finish() {
 	if exit.Started.IsZero() || exit.Ended.IsZero() {
 		e.result.Duration = ended.Sub(e.begun)
 	}
-	if err != nil {
-		e.err = e.lost(err)
+	if why := e.stoppedFor(); why != nil && (exit.Cancelled || err != nil) {
+		e.result.Breach, e.result.BreachText = why.reason, why.sentence
 	}
-	if b := e.breach.Load(); b != nil && (exit.Cancelled || err != nil) {
-		e.result.Breach, e.result.BreachText = b.reason, b.sentence
+	switch {
+	case err != nil && e.result.Breach != "" && !handedOver(err): // with its box, which the service ended: that is its end
+		e.result.ExitCode, e.result.Signal, e.result.Cancelled = 137, "SIGKILL", true
+	case err != nil:
+		e.err = e.lost(err)
 	}
 	if exit.Limit == limitProcesses {
 		e.result.Breach, e.result.BreachText = BreachProcesses, "The container had as many processes as it may have, for so long that nothing else could be started."

@@ -34,7 +34,8 @@ type fake struct {
 	specs       map[string]Spec
 	openErr     error
 	unsupported error
-	hold        chan struct{} // an open waits for it
+	hold        chan struct{}  // an open waits for it
+	starting    func(*fakeBox) // is called before a command is started
 	last        process.Command
 }
 
@@ -127,6 +128,7 @@ func (b *fakeBox) die() {
 	b.mu.Lock()
 	if b.closed {
 		b.mu.Unlock()
+		<-b.done
 		return
 	}
 	b.closed = true
@@ -192,6 +194,12 @@ func (p *proc) file(name, text string) {
 func (b *fakeBox) Start(_ context.Context, c process.Command) (Job, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
+	}
+	b.f.mu.Lock()
+	starting := b.f.starting
+	b.f.mu.Unlock()
+	if starting != nil {
+		starting(b)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

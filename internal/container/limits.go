@@ -27,7 +27,7 @@ type Limits struct {
 	DiskBytes          int64         // that a container's files may take; 10 GiB. Less than 0 is no limit
 	MaxOrgContainers   int           // active ones of an organisation; no limit
 	MaxOrgBytes        int64         // of all workspaces of an organisation, as they were counted last; no limit
-	ReserveBytes       int64         // that containers leave free on their disk, a twentieth of it at most; 512 MiB
+	ReserveBytes       int64         // that containers leave free on their disk, a twentieth of it at most; 512 MiB. Less than 0 is nothing
 }
 
 // minOutput is the least that a result shows of a stream: less tells a model nothing.
@@ -47,7 +47,7 @@ func (l Limits) withDefaults() Limits {
 	l.KeepExpired = or(l.KeepExpired, 24*time.Hour)
 	l.MaxFileBytes = or(l.MaxFileBytes, 512<<20)
 	l.DiskBytes = max(cmp.Or(l.DiskBytes, 10<<30), 0)
-	l.ReserveBytes = or(l.ReserveBytes, 512<<20)
+	l.ReserveBytes = max(cmp.Or(l.ReserveBytes, 512<<20), 0)
 	return l
 }
 

@@ -31,10 +31,11 @@ type place struct {
 
 // boot is one attempt at a box. Everyone who needs the box waits for the same attempt.
 type boot struct {
-	done chan struct{} // closed when box and err are set
-	box  Box
-	err  error
-	told atomic.Bool // a command has heard that the box before this one is gone
+	done   chan struct{} // closed when box and err are set
+	box    Box
+	err    error
+	told   atomic.Bool            // a command has heard that the box before this one is gone
+	breach atomic.Pointer[breach] // why the service ends it; nobody gets it any more
 }
 
 // restarted says, once, that this box stands for one that is gone with its processes.
@@ -142,6 +143,13 @@ func (s *Service) prepare(ctx context.Context, id string) (*place, Workspace, er
 	return p, ws, nil
 }
 
+// alive says whether a box of the place lives or is being made.
+func (p *place) alive() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.boot != nil && !p.boot.over()
+}
+
 // failed gives an error of a runtime that has no kind one: the machine cannot do it now.
 func failed(err error, sentence string) error {
 	if _, ok := fault.As(err); ok {
@@ -195,7 +203,7 @@ func (s *Service) box(ctx context.Context, p *place) (*boot, *tree, error) {
 		return nil, nil, p.ended
 	}
 	b := p.boot
-	if b == nil || b.over() {
+	if b == nil || b.over() || b.breach.Load() != nil {
 		old := b
 		b = &boot{done: make(chan struct{})}
 		p.boot = b

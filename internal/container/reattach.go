@@ -59,9 +59,12 @@ func (s *Service) Reattach(ctx context.Context, org, containerID string, c Comma
 		return nil, NeverStarted, err
 	}
 	p.mu.Lock()
-	tree := p.tree
+	tree, b := p.tree, p.boot
 	p.mu.Unlock()
-	e := &Execution{service: s, place: p, tree: tree, job: found.Job, script: scriptName(c), workspace: ws, isolation: isolation,
+	if found.State != Started {
+		b = nil // it went with another box
+	}
+	e := &Execution{service: s, place: p, boot: b, tree: tree, job: found.Job, script: scriptName(c), workspace: ws, isolation: isolation,
 		timeout: s.limits.timeout(c.Timeout), chars: s.limits.output(c.MaxOutput), begun: found.Begun, done: make(chan struct{})}
 	e.output = c.output(ws)
 	e.span = tree.openSince(found.Begun)

@@ -111,6 +111,7 @@ type keeping struct {
 	*fake
 	left    *keptBox // what Adopt finds
 	folders map[string]CallState
+	jobs    map[string]Job // what is left of them
 	settled []string
 }
 
@@ -130,7 +131,7 @@ func (k *keeping) Adopt(context.Context, Spec) (Keeper, error) {
 }
 
 func (k *keeping) Recall(_ context.Context, _ Spec, c process.Command) (Found, error) {
-	return Found{State: k.folders[c.Key]}, nil
+	return Found{State: k.folders[c.Key], Job: k.jobs[c.Key]}, nil
 }
 
 func (k *keeping) Settle(_ context.Context, _ Spec, key string, index int) error {

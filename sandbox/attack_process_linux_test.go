@@ -35,7 +35,7 @@ var processAttempts = []attempt{
 		_, err := unix.FcntlInt(uintptr(pair[0]), unix.F_SETOWN, v.Pid)
 		return err
 	}},
-	{item: 13, what: "the priority of a host process", try: func(v *victims) error { return unix.Setpriority(unix.PRIO_PROCESS, v.Pid, 1) }},
+	{item: 13, what: "the priority of a host process", try: func(v *victims) error { return unix.Setpriority(unix.PRIO_PROCESS, v.Pid, 19) }},
 	{item: 13, what: "the processor of a host process", below: belowProc, try: func(v *victims) error {
 		var set unix.CPUSet
 		if err := unix.SchedGetaffinity(v.Pid, &set); err != nil {

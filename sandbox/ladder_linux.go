@@ -71,7 +71,7 @@ func (s *Spec) check() error {
 		return fault.New(fault.Invalid, "writable roots need the mode workspace-write, not %s", p.Mode)
 	case s.Protocol != 0 && (s.Protocol < resident.Oldest || s.Protocol > resident.Version):
 		return fault.New(fault.Invalid, "version %d of the resident's protocol is not spoken, only %d to %d", s.Protocol, resident.Oldest, resident.Version)
-	case s.Limits.MemoryBytes < 0 || s.Limits.Pids < 0 || s.Limits.CPUs < 0 || s.Grace < 0:
+	case s.Limits.MemoryBytes < 0 || s.Limits.Pids < 0 || s.Limits.CPUs < 0 || s.Limits.DiskBytes < 0 || s.Grace < 0:
 		return fault.New(fault.Invalid, "limits and grace are not negative")
 	}
 	return nil
@@ -80,7 +80,7 @@ func (s *Spec) check() error {
 // begin says what a spec's resident is born into, and begins the report.
 func begin(spec *Spec, id identity, rung Rung) (*layout, *Report) {
 	l := &layout{id: id, spawn: currentSpawner()}
-	l.Version, l.Fence, l.Grace = spec.protocol(), spec.Fence, spec.Grace
+	l.Version, l.Fence, l.Grace, l.WatchDisk = spec.protocol(), spec.Fence, spec.Grace, spec.Limits.DiskBytes
 	report := &Report{Asked: RungJail, Got: rung, Mode: spec.Policy.Mode.String(), Network: spec.Policy.network().String()}
 	switch rung {
 	case RungNone:
@@ -147,12 +147,21 @@ func (r *Report) note(l Limits, missing []string) {
 	}
 	r.Missing = append(r.Missing, missing...)
 	r.Limits = "none"
-	if l != (Limits{}) && len(missing) == 0 {
+	if l != (Limits{}) {
 		r.Limits = "hard"
 	}
 	if len(missing) > 0 {
 		r.Limits = "soft"
 		r.Remedies = append(r.Remedies, groupRemedy)
+	}
+	if l.DiskBytes == 0 {
+		return
+	}
+	r.Limits = "soft"
+	if r.Got == RungNone || r.Got == RungExternal {
+		r.Missing = append(r.Missing, "disk limit: held for each file alone, since nothing says where else is written")
+	} else {
+		r.Missing = append(r.Missing, "disk limit: watched from time to time")
 	}
 }
 

@@ -3,10 +3,12 @@ package sandbox
 import (
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/sandbox/resident"
+	"golang.org/x/sys/unix"
 )
 
 // tmpFolders are what a local box has of its own unless its policy shares them.
@@ -51,7 +53,7 @@ func (l *layout) local(spec *Spec) error {
 func (l *layout) furnishPlace(p place) error {
 	switch p.kind {
 	case freshPlace:
-		l.add(resident.Mount{Step: resident.StepTmpfs, Target: p.path, Data: "mode=1777,size=50%"})
+		l.add(resident.Mount{Step: resident.StepTmpfs, Target: p.path, Data: "mode=1777,size=" + l.freshSize()})
 		l.Writable = append(l.Writable, p.path)
 	case coverPlace:
 		l.hidden = append(l.hidden, p.path)
@@ -68,6 +70,16 @@ func (l *layout) furnishPlace(p place) error {
 		return l.bind(p.path, p.path, false)
 	}
 	return nil
+}
+
+// freshSize is the size of a tmpfs of the box's. With a limit on the disk it has room above, so that the watchdog names
+// the limit before the kernel says that the disk is full.
+func (l *layout) freshSize() string {
+	var machine unix.Sysinfo_t
+	if limit := l.WatchDisk; limit > 0 && unix.Sysinfo(&machine) == nil {
+		return strconv.FormatInt(min(limit+limit/8+64<<20, int64(machine.Totalram)*int64(machine.Unit)/2), 10)
+	}
+	return "50%"
 }
 
 // places lists where the box differs, in order, and the repositories in it. It sets the folder that the box stands in.

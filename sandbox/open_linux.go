@@ -88,10 +88,10 @@ func (l *layout) launch(spec *Spec, report *Report, undo *cleanup.Stack) (*Box, 
 	b.fresh, b.version, b.lasting = true, l.Version, spec.Grace > 0
 	var missing []string
 	enter := func() {
-		b.groups, missing = makeGroups(groupName(spec.Dir), spec.Limits)
+		b.groups, missing = makeGroups(groupName(spec.Dir), spec.Limits.grouped())
 		undo.Add(b.groups.remove)
 	}
-	early := spec.Limits != (Limits{}) && unifiedGroups()
+	early := spec.Limits.grouped() != (Limits{}) && unifiedGroups()
 	if early {
 		enter()
 	}

@@ -90,6 +90,15 @@ type Limits struct {
 	MemoryBytes int64
 	Pids        int
 	CPUs        float64 // processors' worth of time
+	// DiskBytes is what commands may add to the disks of their writable folders; no single file is larger. It is watched:
+	// between two looks more may be written.
+	DiskBytes int64
+}
+
+// grouped are the limits for which control groups are made.
+func (l Limits) grouped() Limits {
+	l.DiskBytes = 0
+	return l
 }
 
 // File is a small file that is made for a hosted box.

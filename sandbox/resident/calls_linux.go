@@ -127,6 +127,9 @@ func (s *server) run(j *job, m *Start, stdin int) (err error) {
 	} else {
 		j.pid = pid
 		s.pids[pid] = j
+		if max := uint64(s.plan.WatchDisk); max > 0 {
+			unix.Prlimit(pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: max, Max: max}, nil) // in its first moment it makes no large file
+		}
 		s.rouse()
 	}
 	for i := range j.streams {

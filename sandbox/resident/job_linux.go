@@ -125,6 +125,8 @@ func (j *job) finish(oom bool) (written bool) {
 		e.Code, e.Signal, e.Limit, e.OutOfMemory = 128+int(unix.SIGKILL), "SIGKILL", j.limit, oom || j.limit == LimitMemory
 	case oom && e.Code == 128+int(unix.SIGKILL):
 		e.Limit = LimitMemory
+	case e.Signal == "SIGXFSZ": // one file alone was to be larger than the box may have
+		e.Limit = LimitDisk
 	}
 	j.exit, j.ended = e, true
 	if j.exitFD < 0 {

@@ -33,6 +33,7 @@ type Plan struct {
 
 	WatchMemory int64 // bytes that the watchdog holds the box to; 0 leaves that to the kernel, or to nobody
 	WatchPids   int   // processes that it holds the box to, beside PidsReserve; 0 is any number
+	WatchDisk   int64 // bytes that it may put on the disks of its writable folders; 0 is any number
 }
 
 // PidsReserve is what a limit on processes leaves beside what commands may have: for the resident's own threads, and so
@@ -106,6 +107,7 @@ func (p Plan) Append(b []byte) []byte {
 	w.flag(p.Offline)
 	w.i64(p.WatchMemory)
 	w.int(p.WatchPids)
+	w.i64(p.WatchDisk)
 	return w
 }
 
@@ -127,6 +129,6 @@ func parsePlan(b []byte) (p Plan, err error) {
 		p.Readable = append([]string{}, list...)
 	}
 	p.Frozen, p.Offline = r.flag(), r.flag()
-	p.WatchMemory, p.WatchPids = r.i64(), r.int()
+	p.WatchMemory, p.WatchPids, p.WatchDisk = r.i64(), r.int(), r.i64()
 	return p, r.err
 }

@@ -47,6 +47,7 @@ type server struct {
 	buf     []byte
 	ttyBuf  []byte // made with the first terminal
 	dog     watchdog
+	disk    diskWatch
 	remains remains
 	resting map[int]pipeEnd // pipes that are left alone for a moment, see pace
 	tellAt  time.Duration   // when a job's growth is to be told; 0: at once
@@ -119,6 +120,9 @@ func (s *server) begin() error {
 		return err
 	}
 	threads.Wait()
+	if plan.WatchDisk > 0 {
+		s.disk.begin(plan)
+	}
 	if err := s.openFiles(); err != nil {
 		return err
 	}

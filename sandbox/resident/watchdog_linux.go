@@ -14,6 +14,7 @@ import (
 const (
 	LimitMemory    = "memory"
 	LimitProcesses = "processes"
+	LimitDisk      = "disk"
 )
 
 // watchdog looks from time to time at what a box takes, and ends the call that takes most when that is too much. It is
@@ -37,6 +38,7 @@ type watchdog struct {
 type usage struct {
 	tasks  int
 	memory int64
+	disk   int64 // of all together: what the box's disks have lost
 }
 
 const (
@@ -47,14 +49,14 @@ const (
 	// calmLook is the pause when nothing has changed for some looks and no call goes on; lookMax if one does.
 	calmLook = 2 * time.Second
 	calmRuns = 20
-	// fastest is more memory than a box takes in a second: the next look comes before that could pass the limit.
+	// fastest is more memory, or disk, than a box takes in a second: the next look comes before that could pass the limit.
 	fastest = 4 << 30
 	// fullTime is how long nothing can be forked before what fills the table is ended. Moments of room in between, as
 	// a bomb leaves them, do not begin it anew.
 	fullTime = 2 * time.Second
 )
 
-func (p *Plan) watched() bool { return p.WatchMemory > 0 || p.WatchPids > 0 }
+func (p *Plan) watched() bool { return p.WatchMemory > 0 || p.WatchPids > 0 || p.WatchDisk > 0 }
 
 // rouse begins to look, or to look soon again, because something was started.
 func (s *server) rouse() {
@@ -63,7 +65,10 @@ func (s *server) rouse() {
 	}
 	soon := lookMax
 	if s.plan.WatchMemory > 0 {
-		soon = s.untilPassed(s.dog.seen.memory)
+		soon = untilFull(s.plan.WatchMemory - s.dog.seen.memory)
+	}
+	if s.plan.WatchDisk > 0 {
+		soon = min(soon, s.disk.untilPassed())
 	}
 	s.dog.calm = 0
 	if t := monotonic() + soon; s.dog.next == 0 || t < s.dog.next {
@@ -77,7 +82,7 @@ func (s *server) look(now time.Duration) {
 	calls := map[uint64]usage{}
 	s.census(func(pid int, tag uint64) {
 		u, add := calls[tag], statusOf(pid)
-		calls[tag] = usage{u.tasks + add.tasks, u.memory + add.memory}
+		calls[tag] = usage{tasks: u.tasks + add.tasks, memory: u.memory + add.memory}
 	})
 	var all usage
 	for _, u := range calls {
@@ -87,6 +92,10 @@ func (s *server) look(now time.Duration) {
 	if all.tasks == 0 {
 		*w = watchdog{}
 		return
+	}
+	if s.plan.WatchDisk > 0 {
+		own, shared := s.disk.grown()
+		all.disk = own + shared
 	}
 	if w.calm++; w.seen != all {
 		w.calm = 0
@@ -105,31 +114,38 @@ func (s *server) look(now time.Duration) {
 		}
 		again = s.overPids(calls, all, max, since)
 	}
+	if s.plan.WatchDisk > 0 && !again {
+		var over bool
+		if over, again = s.overDisk(now); over {
+			s.stop(s.heaviest(), LimitDisk)
+		}
+	}
 	w.last = now
 	w.next = monotonic() + s.pause(again)
 }
 
 // pause is the time until the next look.
 func (s *server) pause(again bool) time.Duration {
-	switch wait := lookMax; {
+	wait := lookMax
+	switch calm := s.dog.calm >= calmRuns; {
 	case again:
 		return lookMin
 	case s.dog.full > 0:
 		return lookFull
-	case s.dog.calm >= calmRuns && len(s.keys) == 0:
-		return calmLook
-	case s.dog.calm >= calmRuns:
-		return lookMax
-	case s.plan.WatchMemory > 0 && s.dog.doubt == 0:
-		return s.untilPassed(s.dog.seen.memory)
-	default:
-		return wait
+	case calm && len(s.keys) == 0:
+		wait = calmLook
+	case !calm && s.plan.WatchMemory > 0 && s.dog.doubt == 0:
+		wait = untilFull(s.plan.WatchMemory - s.dog.seen.memory)
 	}
+	if s.plan.WatchDisk > 0 && s.dog.calm < calmRuns {
+		wait = min(wait, s.disk.untilPassed())
+	}
+	return wait
 }
 
-func (s *server) untilPassed(used int64) time.Duration {
-	room := max(s.plan.WatchMemory-used, 0)
-	return min(max(time.Duration(float64(room)/fastest*float64(time.Second)), lookMin), lookMax)
+// untilFull is the time in which so much room cannot be used up.
+func untilFull(room int64) time.Duration {
+	return min(max(time.Duration(float64(max(room, 0))/fastest*float64(time.Second)), lookMin), lookMax)
 }
 
 // overMemory counts exactly, shared pages once, before it ends anything.
@@ -137,7 +153,7 @@ func (s *server) overMemory(max int64) bool {
 	began, calls, all := monotonic(), map[uint64]usage{}, int64(0)
 	s.census(func(pid int, tag uint64) {
 		memory := exactMemory(pid)
-		calls[tag] = usage{calls[tag].tasks + 1, calls[tag].memory + memory}
+		calls[tag] = usage{tasks: calls[tag].tasks + 1, memory: calls[tag].memory + memory}
 		all += memory
 	})
 	s.dog.doubt = 0
@@ -252,7 +268,7 @@ func (s *server) census(visit func(pid int, tag uint64)) {
 func statusOf(pid int) usage {
 	var b [4096]byte
 	text := readProc(pid, "status", b[:])
-	return usage{int(amount(text, "\nThreads:")), (amount(text, "\nRssAnon:") + amount(text, "\nRssShmem:") + amount(text, "\nVmSwap:")) << 10}
+	return usage{tasks: int(amount(text, "\nThreads:")), memory: (amount(text, "\nRssAnon:") + amount(text, "\nRssShmem:") + amount(text, "\nVmSwap:")) << 10}
 }
 
 // exactMemory is a process's share of it: a page that n processes share counts for an n-th. Where that is not ours to

@@ -29,13 +29,14 @@ import (
 
 // Options are an agent's settings. The zero value works.
 type Options struct {
-	MaxIterations          int     // model calls per response; 0 is 10, less than 2 is 2. In the last one there are no tools.
-	EnvironmentDescription string  // the operator's words in the shell's description
-	DefaultEnvironment     string  // what a shell tool without environment means: container_auto (default) or local
-	InOrder                bool    // the commands of a call run one after the other and not at the same time
-	Uploads                Uploads // the files that input_file parts name by id; nil: there are none
-	Workers                int     // responses in the background that run at once; 0 is 128
-	MaxWaiting             int     // background responses that wait for a worker; beyond it one is refused; 0 is 4096
+	MaxIterations          int       // model calls per response; 0 is 10, less than 2 is 2. In the last one there are no tools.
+	EnvironmentDescription string    // the operator's words in the shell's description
+	DefaultEnvironment     string    // what a shell tool without environment means: container_auto (default) or local
+	InOrder                bool      // the commands of a call run one after the other and not at the same time
+	Uploads                Uploads   // the files that input_file parts name by id; nil: there are none
+	Downloads              Downloads // fetches those that they name by file_url; nil: none is fetched
+	Workers                int       // responses in the background that run at once; 0 is 128
+	MaxWaiting             int       // background responses that wait for a worker; beyond it one is refused; 0 is 4096
 	Logger                 *slog.Logger
 }
 

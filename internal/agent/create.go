@@ -65,7 +65,7 @@ func (a *Agent) plan(ctx context.Context, p tenant.Principal, req *openai.Create
 	if err := a.readTools(ctx, out, chained); err != nil {
 		return nil, err
 	}
-	if out.input, out.files, err = takeFiles(out.input, out.history, out.shell != nil, shelf{ctx, a.options.Uploads, out.principal.Org}); err != nil {
+	if out.input, out.files, err = a.takeFiles(ctx, out); err != nil {
 		return nil, err
 	}
 	first, err := out.ask(true, false, nil)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"iter"
 	"strings"
 	"sync"
@@ -49,6 +48,8 @@ type world struct {
 	skills   map[string][]container.Skill
 	removed  map[string]bool // files that are no more
 	put      []string
+	inputs   map[string]string // names, by container and key
+	there    map[string]bool   // what is in a workspace, by container and name
 	putErr   error
 	makeErr  error
 	facts    container.Facts
@@ -73,7 +74,7 @@ type command struct {
 
 func newWorld(t testing.TB, rounds ...round) *world {
 	w := &world{t: t, chains: map[string]response.Chain{}, commands: map[string]command{}, gone: map[string]error{},
-		removed: map[string]bool{}, rounds: rounds}
+		removed: map[string]bool{}, rounds: rounds, inputs: map[string]string{}, there: map[string]bool{}}
 	w.facts = container.Facts{Workdir: "/mnt/data", Network: "none", Runtime: "jail",
 		Isolation: container.Isolation{Asked: "jail", Got: "jail"}, DefaultTimeout: 2 * time.Minute,
 		MaxTimeout: 5 * time.Minute, MaxOutput: 8000, Memory: "1 GiB"}
@@ -223,22 +224,31 @@ func (w *world) Restore(ctx context.Context, org, cid string) (container.Contain
 	return w.Usable(ctx, org, cid)
 }
 
-func (w *world) Put(_ context.Context, _, _, name string, r io.Reader, source string) (container.File, error) {
-	data, err := io.ReadAll(r)
-	if err != nil {
-		return container.File{}, err
-	}
+func (w *world) PutInput(_ context.Context, _, cid string, in container.Input) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.putErr != nil {
-		return container.File{}, w.putErr
+		return w.putErr
 	}
-	w.put = append(w.put, fmt.Sprintf("%s=%s (%s, %d started)", name, data, source, len(w.started)))
-	return container.File{}, nil
+	if in.Upload != "" {
+		in.Data = []byte("bytes of " + in.Upload)
+	}
+	w.put = append(w.put, fmt.Sprintf("%s=%s (%d started)", in.Name, in.Data, len(w.started)))
+	w.inputs[cid+" "+in.Key] = in.Name
+	w.there[cid+" "+in.Name] = true
+	return nil
 }
 
-func (w *world) PutUpload(ctx context.Context, org, cid, fileID, name string) (container.File, error) {
-	return w.Put(ctx, org, cid, name, strings.NewReader("bytes of "+fileID), container.SourceUser)
+func (w *world) InputAt(_ context.Context, _, cid, key string) (string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.inputs[cid+" "+key], nil
+}
+
+func (w *world) HasFile(_ context.Context, _, cid, name string) (bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.there[cid+" "+name], nil
 }
 
 func (w *world) File(_ context.Context, _, _, fileID string) (container.File, error) {

@@ -3,9 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
-	"io"
 	"iter"
-	"strings"
 	"sync"
 	"testing"
 
@@ -74,23 +72,22 @@ func (g *ground) Restore(ctx context.Context, org, cid string) (container.Contai
 	return g.Usable(ctx, org, cid)
 }
 
-func (g *ground) Put(_ context.Context, _, _, name string, r io.Reader, _ string) (container.File, error) {
-	data, err := io.ReadAll(r)
-	if err != nil {
-		return container.File{}, err
-	}
+func (g *ground) PutInput(_ context.Context, _, _ string, in container.Input) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.put = append(g.put, name+"="+string(data))
+	if in.Key == "" {
+		g.t.Errorf("an input without a key: %+v", in)
+	}
+	g.put = append(g.put, in.Name+"="+string(in.Data))
 	if len(g.jobs) > 0 {
 		g.late++
 	}
-	return container.File{}, nil
+	return nil
 }
 
-func (g *ground) PutUpload(ctx context.Context, org, cid, fileID, name string) (container.File, error) {
-	return g.Put(ctx, org, cid, name, strings.NewReader("bytes of "+fileID), container.SourceUser)
-}
+func (g *ground) InputAt(context.Context, string, string, string) (string, error) { return "", nil }
+
+func (g *ground) HasFile(context.Context, string, string, string) (bool, error) { return false, nil }
 
 func (g *ground) File(_ context.Context, _, _, fileID string) (container.File, error) {
 	return container.File{ID: fileID}, nil

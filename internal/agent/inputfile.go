@@ -2,17 +2,22 @@ package agent
 
 import (
 	"bytes"
+	"context"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"mime"
 	"net/url"
 	"path"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/container"
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
 
@@ -23,6 +28,8 @@ const (
 	// maxInlineBytes bounds the text that goes to a model without a shell: it all stands in the prompt.
 	maxInlineBytes = 256 << 10
 	maxNameBytes   = 200
+	// maxFetchTime is for all the files of a request that are fetched.
+	maxFetchTime = time.Minute
 )
 
 // workspace is where input files land and where a shell call stands.
@@ -33,6 +40,7 @@ type inputFile struct {
 	name string
 	data []byte
 	id   string // of an uploaded file, which is copied where it lies; then there is no data
+	key  string // of its source and its bytes: a container gets what has one key once
 	// replayed: the model has already answered the message that carries it. Such a file goes into a fresh container
 	// only; in one that lives on, what the model made of it since stays.
 	replayed bool
@@ -40,27 +48,38 @@ type inputFile struct {
 
 // files reads the input_file parts of a request one after the other.
 type files struct {
-	shell  bool // the request has a shell: files go to the workspace, not into the prompt
-	staged []inputFile
-	shelf  shelf
-	placed map[string]bool // names that earlier turns gave to files in the workspace
-	count  int
-	bytes  int
+	shell     bool // the request has a shell: files go to the workspace, not into the prompt
+	staged    []inputFile
+	shelf     shelf
+	downloads Downloads
+	live      *liveSpace      // the workspace, if it is there already; nil where a container is to be made
+	placed    map[string]bool // names that files in the workspace have, or will have
+	count     int
+	bytes     int
 }
 
-// takeFiles takes the input files out of the messages. With a shell each goes to the workspace and its part keeps
+// takeFiles takes the input files out of a plan's messages. With a shell each goes to the workspace and its part keeps
 // name, path and size, never the bytes, so no later turn can put it back over the model's edits. Without a shell a
-// text file stays in its part and is read to the model; any other is refused. history is the chain before: a file does
-// not take the name of one that an earlier turn put into the workspace.
-func takeFiles(items, history []openai.Item, shell bool, from shelf) ([]openai.Item, []inputFile, error) {
+// text file stays in its part and is read to the model; any other is refused. A file does not take the name of another
+// that is in the workspace, or that an earlier turn of the chain put there.
+func (a *Agent) takeFiles(ctx context.Context, p *plan) ([]openai.Item, []inputFile, error) {
+	ctx, cancel := context.WithTimeout(ctx, maxFetchTime)
+	defer cancel()
+	items := p.input
 	last := -1 // the last item that the model wrote
 	for n, i := range items {
 		if i.Role == "assistant" || i.Type != openai.TypeMessage {
 			last = n
 		}
 	}
-	f := files{shell: shell, shelf: from, placed: map[string]bool{}}
-	f.recall(history)
+	f := files{shell: p.shell != nil, shelf: shelf{ctx, a.options.Uploads, p.principal.Org}, downloads: a.options.Downloads, placed: map[string]bool{}}
+	if p.place.id != "" {
+		f.live = &liveSpace{ctx, a.containers, p.principal.Org, p.place.id}
+	}
+	for _, name := range container.StagedNames(f.shelf.names(p.place.spec.FileIDs)) {
+		f.placed[name] = true
+	}
+	f.recall(p.history)
 	f.recall(items)
 	out := make([]openai.Item, len(items))
 	for n, i := range items {
@@ -89,7 +108,7 @@ func (f *files) recall(items []openai.Item) {
 		}
 		for _, o := range m.Content {
 			var at string
-			if noted(o) && json.Unmarshal(o["path"], &at) == nil {
+			if noted(o) && !f.again(o) && json.Unmarshal(o["path"], &at) == nil {
 				f.placed[path.Base(at)] = true
 			}
 		}
@@ -117,20 +136,17 @@ func (f *files) part(o object, p openai.Part, param string, replayed bool) error
 	switch {
 	case p.FileID != "" && (p.FileURL != "" || p.FileData != ""), p.FileURL != "" && p.FileData != "":
 		return invalid(param, "An input_file has one of file_id, file_url and file_data.").WithCode("invalid_input_file")
-	case p.FileID != "" && noted(o):
-		return nil // an earlier turn's part, played back
+	case p.FileData == "" && noted(o) && !f.again(o):
+		return nil // an earlier turn's part, played back: the file went to its workspace then
 	case p.FileID != "":
 		return f.uploaded(o, p, param, replayed)
 	case p.FileURL != "":
-		return invalid(param+".file_url", "Files by file_url are not served yet.").WithCode("invalid_input_file_url").
-			WithTry("sending the bytes in file_data")
-	case p.FileData == "" && noted(o):
-		return nil // an earlier turn's part, played back: the file went to its workspace then
+		return f.fetched(o, p, param, replayed)
 	case p.FileData == "" && !present(o["file_data"]):
-		return invalid(param, "An input_file needs file_id or file_data.").WithCode("invalid_input_file")
+		return invalid(param, "An input_file needs one of file_id, file_url and file_data.").WithCode("invalid_input_file")
 	}
-	if f.count++; f.count > maxInputFiles {
-		return invalid(param, "A request may carry %d input files.", maxInputFiles).WithCode("too_many_input_files")
+	if err := f.one(param); err != nil {
+		return err
 	}
 	if room := maxInputBytes - f.bytes; base64.StdEncoding.DecodedLen(len(p.FileData)) > room+1024 {
 		return tooLarge(param, maxInputBytes)
@@ -149,11 +165,15 @@ func (f *files) part(o object, p openai.Part, param string, replayed bool) error
 	if !f.shell {
 		return f.inline(o, name, media, data, param)
 	}
-	name = f.stage(inputFile{name: name, data: data, replayed: replayed})
 	delete(o, "file_data")
-	o.set("filename", name)
-	o.set("path", path.Join(workspace, name))
-	o.set("bytes", len(data))
+	return f.stage(o, inputFile{name: name, data: data, key: inputKey(name, "", data), replayed: replayed}, int64(len(data)))
+}
+
+// one counts a file.
+func (f *files) one(param string) error {
+	if f.count++; f.count > maxInputFiles {
+		return invalid(param, "A request may carry %d input files.", maxInputFiles).WithCode("too_many_input_files")
+	}
 	return nil
 }
 
@@ -170,35 +190,98 @@ func (f *files) inline(o object, name, media string, data []byte, param string) 
 	return nil
 }
 
-// stage notes a file for the workspace under a name that no other file of the conversation has.
-func (f *files) stage(file inputFile) string {
+// stage notes a file for the workspace, under a name that nothing else there has, and writes its part. A size below 0 is
+// not known.
+func (f *files) stage(o object, file inputFile, size int64) error {
+	name, err := f.place(file)
+	if err != nil {
+		return err
+	}
+	o.set("filename", name)
+	o.set("path", path.Join(workspace, name))
+	if size >= 0 {
+		o.set("bytes", size)
+	}
+	return nil
+}
+
+// place is a file's name in the workspace. What is there already, or comes with this request, is not put there again.
+func (f *files) place(file inputFile) (string, error) {
+	for _, s := range f.staged {
+		if s.key == file.key {
+			return s.name, nil
+		}
+	}
+	at, err := f.live.inputAt(file.key)
+	if err != nil {
+		return "", err
+	}
+	if at != "" {
+		file.name = at
+		f.staged = append(f.staged, file) // for the case that commands have removed it
+		return at, nil
+	}
 	name := file.name
 	ext := path.Ext(name)
 	stem := strings.TrimSuffix(name, ext)
 	for n := 2; ; n++ {
 		taken := f.placed[name]
-		for _, s := range f.staged {
-			if s.name != name {
-				continue
+		if !taken && !file.replayed { // a file that was answered before has the name that it has
+			if taken, err = f.live.has(name); err != nil {
+				return "", err
 			}
-			if s.id == file.id && bytes.Equal(s.data, file.data) {
-				return name
-			}
-			taken = true
 		}
 		if !taken {
-			file.name = name
+			file.name, f.placed[name] = name, true
 			f.staged = append(f.staged, file)
-			return name
+			return name, nil
 		}
 		name = fmt.Sprintf("%s-%d%s", stem, n, ext)
 	}
+}
+
+// inputKey is what a container remembers an input by: its name, where it came from, and its bytes.
+func inputKey(name, source string, data []byte) string {
+	sum := sha256.New()
+	for _, part := range [][]byte{[]byte(name), []byte(source), data} {
+		fmt.Fprintf(sum, "%d ", len(part))
+		sum.Write(part)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
 }
 
 // noted says whether a part was already put into a workspace.
 func noted(o object) bool {
 	var at string
 	return json.Unmarshal(o["path"], &at) == nil && strings.HasPrefix(at, workspace+"/")
+}
+
+// again says whether a part that was put into a workspace is to be put into this one: it is a new one, and the part says
+// where the file can be had.
+func (f *files) again(o object) bool {
+	return f.shell && f.live == nil && (present(o["file_id"]) || present(o["file_url"]))
+}
+
+// A liveSpace is a workspace in which commands may have worked. Nil is one that is to be made.
+type liveSpace struct {
+	ctx  context.Context
+	room containers
+	org  string
+	id   string
+}
+
+func (w *liveSpace) inputAt(key string) (string, error) {
+	if w == nil {
+		return "", nil
+	}
+	return w.room.InputAt(w.ctx, w.org, w.id, key)
+}
+
+func (w *liveSpace) has(name string) (bool, error) {
+	if w == nil {
+		return false, nil
+	}
+	return w.room.HasFile(w.ctx, w.org, w.id, name)
 }
 
 func tooLarge(param string, limit int) *fault.Error {

@@ -27,7 +27,7 @@ func TestFilesAreInTheWorkspaceBeforeTheFirstCommand(t *testing.T) {
 	w := newWorld(t, runs("a"), runs("a"), says("ok"))
 	w.commands = map[string]command{"a": printed("", "", 0)}
 	_, o := w.run(withFiles(filePart("../x/data.csv", "1,2"), filePart("data.csv", "3,4"), filePart("data.csv", "1,2")))
-	want := []string{"data.csv=1,2 (user, 0 started)", "data-2.csv=3,4 (user, 0 started)"}
+	want := []string{"data.csv=1,2 (0 started)", "data-2.csv=3,4 (0 started)"}
 	if !slices.Equal(w.put, want) {
 		t.Errorf("put %q, want %q", w.put, want)
 	}

@@ -150,6 +150,7 @@ type fileNote struct {
 	Data     []byte `json:"data"`
 	Replayed bool   `json:"replayed,omitempty"`
 	ID       string `json:"id,omitempty"`
+	Key      string `json:"key,omitempty"`
 }
 
 // work writes the plan for the row.
@@ -161,7 +162,7 @@ func (p *plan) work() ([]byte, error) {
 	w := work{Request: response.WithoutSecrets(request), Place: placeNote{ID: p.place.id, Used: p.place.used, Memory: p.place.memory,
 		Spec: p.place.spec, Replaced: p.place.replaced}}
 	for _, f := range p.files {
-		w.Files = append(w.Files, fileNote{f.name, f.data, f.replayed, f.id})
+		w.Files = append(w.Files, fileNote{f.name, f.data, f.replayed, f.id, f.key})
 	}
 	return openai.Marshal(w)
 }
@@ -207,7 +208,7 @@ func (a *Agent) replan(ctx context.Context, c *response.Claim) (*plan, error) {
 	}
 	a.readFunctions(ctx, p)
 	for _, f := range w.Files {
-		p.files = append(p.files, inputFile{name: f.Name, data: f.Data, id: f.ID, replayed: f.Replayed})
+		p.files = append(p.files, inputFile{name: f.Name, data: f.Data, id: f.ID, key: f.Key, replayed: f.Replayed})
 	}
 	return p, nil
 }

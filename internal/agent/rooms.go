@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"io"
 	"iter"
 
 	"github.com/hardshell-dev/hardshell/internal/container"
@@ -61,9 +60,11 @@ type containers interface {
 	CheckSkills(ctx context.Context, org string, list []container.SkillRequest) ([]container.Skill, error)
 	Skills(ctx context.Context, org, id string) ([]container.Skill, error)
 	AddSkills(ctx context.Context, org, id string, list []container.SkillRequest) error
-	Put(ctx context.Context, org, id, name string, r io.Reader, source string) (container.File, error)
-	// PutUpload copies an uploaded file into the workspace.
-	PutUpload(ctx context.Context, org, id, fileID, name string) (container.File, error)
+	// PutInput puts a request's file into the workspace, once and over nothing. InputAt says under which name it was put
+	// there before, HasFile whether a name is taken.
+	PutInput(ctx context.Context, org, id string, in container.Input) error
+	InputAt(ctx context.Context, org, id, key string) (string, error)
+	HasFile(ctx context.Context, org, id, name string) (bool, error)
 	File(ctx context.Context, org, id, fileID string) (container.File, error)
 	// Exec starts a command; when ctx ends, it is cancelled. An error means that it was not started.
 	Exec(ctx context.Context, org, id string, c container.Command) (execution, error)

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"path"
@@ -56,13 +55,8 @@ func (l *loop) stage(ctx context.Context) error {
 		if f.replayed && l.plan.place.used {
 			continue
 		}
-		var err error
-		if f.id != "" {
-			_, err = l.agent.containers.PutUpload(ctx, l.plan.principal.Org, l.container, f.id, f.name)
-		} else {
-			_, err = l.agent.containers.Put(ctx, l.plan.principal.Org, l.container, f.name, bytes.NewReader(f.data), container.SourceUser)
-		}
-		if err != nil {
+		in := container.Input{Name: f.name, Key: f.key, Upload: f.id, Data: f.data}
+		if err := l.agent.containers.PutInput(ctx, l.plan.principal.Org, l.container, in); err != nil {
 			return err
 		}
 	}

@@ -92,12 +92,16 @@ func readable(i openai.Item) (openai.Item, error) {
 			Filename string `json:"filename"`
 			FileData string `json:"file_data"`
 			Path     string `json:"path"`
-			Bytes    int64  `json:"bytes"`
+			Bytes    *int64 `json:"bytes"`
 		}
 		if err := json.Unmarshal(o.raw(), &p); err != nil || p.Type != "input_file" {
 			continue
 		}
-		text := fmt.Sprintf("[file %s, %d bytes, is at %s]", p.Filename, p.Bytes, p.Path)
+		size := ""
+		if p.Bytes != nil {
+			size = fmt.Sprintf(", %d bytes", *p.Bytes)
+		}
+		text := fmt.Sprintf("[file %s%s, is at %s]", p.Filename, size, p.Path)
 		if p.Path == "" {
 			_, data, err := decodeFile(p.FileData)
 			if err != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/base64"
 	"io"
-	"path"
 
 	"github.com/hardshell-dev/hardshell/fault"
 	uploads "github.com/hardshell-dev/hardshell/internal/file"
@@ -32,6 +31,16 @@ func (s shelf) get(id string) (uploads.File, error) {
 	return s.room.Get(s.ctx, s.org, id)
 }
 
+// names are the names of files; one that is not there is refused when the container is made.
+func (s shelf) names(ids []string) (names []string) {
+	for _, id := range ids {
+		if f, err := s.get(id); err == nil {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
 // read is the whole of a file that is known to be small.
 func (s shelf) read(f uploads.File) ([]byte, error) {
 	r, _, err := s.room.Open(s.ctx, s.org, f.ID)
@@ -45,8 +54,8 @@ func (s shelf) read(f uploads.File) ([]byte, error) {
 // uploaded takes a file that the client has uploaded before. With a shell it is copied into the workspace where it lies,
 // whatever its size; without one a text file is read to the model.
 func (f *files) uploaded(o object, p openai.Part, param string, replayed bool) error {
-	if f.count++; f.count > maxInputFiles {
-		return invalid(param, "A request may carry %d input files.", maxInputFiles).WithCode("too_many_input_files")
+	if err := f.one(param); err != nil {
+		return err
 	}
 	up, err := f.shelf.get(p.FileID)
 	if fault.KindOf(err) == fault.NotFound {
@@ -60,11 +69,7 @@ func (f *files) uploaded(o object, p openai.Part, param string, replayed bool) e
 	if !f.shell {
 		return f.inlineUpload(o, up, name, param)
 	}
-	name = f.stage(inputFile{name: name, id: up.ID, replayed: replayed})
-	o.set("filename", name)
-	o.set("path", path.Join(workspace, name))
-	o.set("bytes", up.Bytes)
-	return nil
+	return f.stage(o, inputFile{name: name, id: up.ID, key: inputKey(name, up.ID, nil), replayed: replayed}, up.Bytes)
 }
 
 // inlineUpload makes an uploaded text file a part that carries its bytes: the file may be deleted, and the conversation

@@ -9,7 +9,6 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"path"
 	"slices"
 	"time"
 
@@ -50,7 +49,6 @@ type Downloader struct {
 
 // A Download is a file that was fetched.
 type Download struct {
-	Name      string // the last element of the address's path, perhaps empty
 	MediaType string // without parameters, perhaps empty
 	Data      []byte
 }
@@ -110,11 +108,7 @@ func (d *Downloader) Fetch(ctx context.Context, address string, limit int64) (Do
 	if err != nil {
 		media = ""
 	}
-	name := path.Base(u.Path)
-	if name == "." || name == "/" {
-		name = ""
-	}
-	return Download{Name: name, MediaType: media, Data: data}, nil
+	return Download{MediaType: media, Data: data}, nil
 }
 
 // read checks an address that came in a request.

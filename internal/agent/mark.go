@@ -28,9 +28,21 @@ type mark struct {
 
 	Turn []entryNote `json:"turn,omitempty"` // a whole turn whose calls may be started from now on
 	Last bool        `json:"last,omitempty"` // that turn was the last one allowed
+	Ends bool        `json:"ends,omitempty"` // where a command of that turn changes files, an endNote comes before its end
 
 	End   *response.End `json:"end,omitempty"`   // how the response ends; what is still open is closed
 	Final *openai.Item  `json:"final,omitempty"` // and its last message becomes this
+
+	Ended *endNote `json:"ended,omitempty"` // then the entry is this and no mark: the loop is where it was
+}
+
+// endNote is what a command's end has that the event of it has not: the files that it changed.
+type endNote struct {
+	Output  int                 `json:"output"` // the place of its call's output
+	Command int                 `json:"command"`
+	Files   []openai.OutputFile `json:"files,omitempty"`
+	More    int                 `json:"more,omitempty"`
+	Partial bool                `json:"partial,omitempty"`
 }
 
 // troubleNote is why no command of a round could be started.
@@ -66,13 +78,29 @@ func (l *loop) mark(fill func(*mark)) {
 	if fill != nil {
 		fill(&n)
 	}
+	if l.journal(n) {
+		l.noted = len(l.added)
+	}
+}
+
+func (l *loop) journal(n any) bool {
 	raw, err := openai.Marshal(n)
 	if err != nil { // strings and numbers always marshal
 		l.agent.options.Logger.Error("write journal", "response", l.run.ID(), "error", err)
+		return false
+	}
+	l.run.Journal(raw)
+	return true
+}
+
+// noteEnd notes the files that a command has changed, before its end is told.
+func (l *loop) noteEnd(c *call, command int, e ended) {
+	if len(e.files)+e.more == 0 && !e.partial {
 		return
 	}
-	l.noted = len(l.added)
-	l.run.Journal(raw)
+	l.journal(struct {
+		Ended endNote `json:"ended"`
+	}{endNote{Output: c.outputIndex, Command: command, Files: e.files, More: e.more, Partial: e.partial}})
 }
 
 func noteTrouble(err error) *troubleNote {
@@ -138,11 +166,12 @@ type work struct {
 }
 
 type placeNote struct {
-	ID       string               `json:"id,omitempty"`
-	Used     bool                 `json:"used,omitempty"`
-	Memory   string               `json:"memory,omitempty"`
-	Spec     container.CreateSpec `json:"spec"`
-	Replaced bool                 `json:"replaced,omitempty"`
+	ID       string                   `json:"id,omitempty"`
+	Used     bool                     `json:"used,omitempty"`
+	Memory   string                   `json:"memory,omitempty"`
+	Network  *container.NetworkPolicy `json:"network,omitempty"`
+	Spec     container.CreateSpec     `json:"spec"` // while there is no container
+	Replaced bool                     `json:"replaced,omitempty"`
 }
 
 type fileNote struct {
@@ -160,7 +189,11 @@ func (p *plan) work() ([]byte, error) {
 		return nil, fmt.Errorf("write work: %w", err)
 	}
 	w := work{Request: response.WithoutSecrets(request), Place: placeNote{ID: p.place.id, Used: p.place.used, Memory: p.place.memory,
-		Spec: p.place.spec, Replaced: p.place.replaced}}
+		Network: p.place.network, Replaced: p.place.replaced}}
+	if p.place.id == "" { // one with secrets has its container
+		w.Place.Spec = p.place.spec
+		w.Place.Spec.Secrets = nil
+	}
 	for _, f := range p.files {
 		w.Files = append(w.Files, fileNote{f.name, f.data, f.replayed, f.id, f.key})
 	}
@@ -197,7 +230,8 @@ func (a *Agent) replan(ctx context.Context, c *response.Claim) (*plan, error) {
 		}
 		p.history = chain.Items
 	}
-	p.place = place{id: w.Place.ID, used: w.Place.Used, memory: w.Place.Memory, spec: w.Place.Spec, replaced: w.Place.Replaced}
+	p.place = place{id: w.Place.ID, used: w.Place.Used, memory: w.Place.Memory, network: w.Place.Network, spec: w.Place.Spec,
+		replaced: w.Place.Replaced}
 	if p.place.id == "" {
 		p.place.id = c.Container // made for its first call
 	}

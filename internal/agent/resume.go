@@ -16,8 +16,9 @@ import (
 
 // resumption is what a loop has to know that goes on with another's response.
 type resumption struct {
-	last  mark  // of the journal
-	since int64 // events from here on came after it
+	last  mark                     // of the journal
+	since int64                    // events from here on came after it
+	ends  map[int]map[int]*endNote // by the place of the output and the command
 	// broken is why there is no going on: then what runs is stopped and what is open is closed.
 	broken error
 }
@@ -25,14 +26,21 @@ type resumption struct {
 // resumedLoop makes the loop of a response that another owner began, as far as its journal goes.
 func (a *Agent) resumedLoop(r run, p *plan, c *response.Claim) (*loop, error) {
 	l := newLoop(a, r, p)
-	l.resumed = &resumption{since: c.Since}
-	for _, entry := range c.Journal {
+	l.resumed = &resumption{ends: map[int]map[int]*endNote{}}
+	for _, e := range c.Journal {
 		var m mark
-		if err := json.Unmarshal(entry, &m); err != nil {
+		if err := json.Unmarshal(e.Data, &m); err != nil {
 			return nil, fmt.Errorf("read journal: %w", err)
 		}
+		if n := m.Ended; n != nil {
+			if l.resumed.ends[n.Output] == nil {
+				l.resumed.ends[n.Output] = map[int]*endNote{}
+			}
+			l.resumed.ends[n.Output][n.Command] = n
+			continue
+		}
 		l.added = append(l.added, m.Added...)
-		l.resumed.last = m
+		l.resumed.last, l.resumed.since = m, e.Since
 	}
 	m := &l.resumed.last
 	l.noted, l.rounds, l.calls, l.tokens = len(l.added), m.Rounds, m.Calls, m.Tokens
@@ -71,6 +79,7 @@ func (l *loop) resume(ctx context.Context) (end response.End, over bool) {
 		for _, c := range t.ownCalls() {
 			told := seen.calls.of(c.outputIndex)
 			told.taken, told.closed = true, seen.done[c.index]
+			told.noteEnds(l.resumed.ends[c.outputIndex], last.Ends)
 			was[c.outputIndex] = told
 			if !seen.opened[c.outputIndex] {
 				l.wire.openAt(c.outputIndex, openai.NewItem(c.output))
@@ -116,6 +125,7 @@ type told struct {
 	taken   bool // it may have been started
 	closed  bool // the end of the shell_call was sent
 	entries map[int]openai.ShellOutput
+	ends    map[int]endNote // of the commands in entries
 	tails   map[int]*tail
 	item    *shellOutput // its output, if that has ended
 }
@@ -145,10 +155,22 @@ func (t *told) heard(command int) tail {
 	return tail{}
 }
 
-// toldBefore is the end of a command that an earlier owner has told. What it changed in the workspace is not known any
-// more.
-func toldBefore(e openai.ShellOutput) ended {
-	out := ended{entry: e, partial: true, whole: true}
+// noteEnds takes what the journal has of the ends that were told. Where an older version wrote it, which noted none, any
+// command may have changed files.
+func (t *told) noteEnds(notes map[int]*endNote, kept bool) {
+	t.ends = map[int]endNote{}
+	for i := range t.entries {
+		if n := notes[i]; n != nil {
+			t.ends[i] = *n
+		} else {
+			t.ends[i] = endNote{Partial: !kept}
+		}
+	}
+}
+
+// toldBefore is the end of a command that an earlier owner has told.
+func toldBefore(e openai.ShellOutput, n endNote) ended {
+	out := ended{entry: e, files: n.Files, more: n.More, partial: n.Partial, whole: true}
 	if e.Receipt != nil {
 		switch e.Receipt.Reason {
 		case reasonCancelled, reasonInterrupted, reasonOutputLost, reasonNotStarted:

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -206,8 +207,8 @@ func checkLog(t testing.TB, log []response.Frame) map[string]string {
 func busyGround(t testing.TB) *ground {
 	g := newGround(t)
 	g.scripts = map[string]script{
-		"a": {deltas: []container.Delta{{Stdout: "a1 "}, {Stdout: "a2 ", Stderr: "e"}, {Stdout: "a3"}}},
-		"b": {deltas: []container.Delta{{Stdout: "b1 "}, {Stdout: "b2"}}, code: 3},
+		"a": {deltas: []container.Delta{{Stdout: "a1 "}, {Stdout: "a2 ", Stderr: "e"}, {Stdout: "a3"}}, files: []container.File{file("a.txt", 1)}},
+		"b": {deltas: []container.Delta{{Stdout: "b1 "}, {Stdout: "b2"}}, code: 3, files: []container.File{file("b.txt", 2)}},
 		"c": {deltas: []container.Delta{{Stderr: "c1 "}, {Stdout: "c2"}}},
 		"d": {deltas: []container.Delta{{Stdout: "d1 "}, {Stdout: "d2"}}, files: []container.File{file("out.csv", 3)}},
 	}
@@ -250,6 +251,8 @@ func checkBusy(t *testing.T, h *house, id string) {
 	}
 	// Of the items that are complete there is what there would be without any death.
 	var answer string
+	var files []string
+	cited := false
 	outputs := map[string]string{}
 	calls, answered := map[string]int{}, map[string]int{}
 	commands := map[string][]string{}
@@ -264,9 +267,15 @@ func checkBusy(t *testing.T, h *house, id string) {
 			commands[i.CallID] = c.Action.Commands
 		case openai.TypeShellCallOutput:
 			answered[i.CallID]++
-			var o openai.ShellCallOutput
+			var o shellOutput
 			if err := i.Decode(&o); err != nil {
 				t.Fatal(err)
+			}
+			if o.FilesPartial {
+				t.Errorf("files may be missing in %s", i.Raw)
+			}
+			for _, f := range o.OutputFiles {
+				files = append(files, f.Filename)
 			}
 			for n, e := range o.Output {
 				if o.Status == openai.Completed {
@@ -280,6 +289,7 @@ func checkBusy(t *testing.T, h *house, id string) {
 			}
 			if i.Status == openai.Completed {
 				answer = m.Content.Text()
+				cited = strings.Contains(string(i.Raw), `"filename":"out.csv"`)
 			}
 		}
 	}
@@ -293,8 +303,11 @@ func checkBusy(t *testing.T, h *house, id string) {
 			t.Errorf("output of %s: %q, want %q", script, outputs[script], want)
 		}
 	}
-	if answer != "It is in out.csv, see there." {
-		t.Errorf("answer %q", answer)
+	if answer != "It is in out.csv, see there." || !cited {
+		t.Errorf("answer %q, the file cited %v", answer, cited)
+	}
+	if slices.Sort(files); !slices.Equal(files, []string{"a.txt", "b.txt", "out.csv"}) {
+		t.Errorf("files %q", files)
 	}
 	checkPrinted(t, log, resp, commands)
 	h.ground.mu.Lock()

@@ -85,7 +85,7 @@ func (l *loop) announceCalls(t *turn) {
 		}
 		c.output, c.outputIndex = emptyOutput(c.item, id.New(id.ShellCallOutput)), next+i
 	}
-	l.mark(func(m *mark) { m.Turn, m.Last, m.Next = t.entryNotes(), t.last, next+len(calls) })
+	l.mark(func(m *mark) { m.Turn, m.Last, m.Ends, m.Next = t.entryNotes(), t.last, true, next+len(calls) })
 	for _, c := range calls {
 		c.outputIndex = l.wire.open(openai.NewItem(c.output)) // nobody else opens items now
 	}
@@ -175,7 +175,7 @@ func (l *loop) runCommands(ctx context.Context, c *call, was *told) {
 	for i, script := range commands {
 		if entry, known := was.entries[i]; known {
 			g.tried(true)
-			ends[i] = toldBefore(entry)
+			ends[i] = toldBefore(entry, was.ends[i])
 			close(over[i])
 			continue
 		}
@@ -207,6 +207,7 @@ func (l *loop) runCommands(ctx context.Context, c *call, was *told) {
 			default:
 				ends[i] = l.follow(ctx, c, i, e, was.heard(i))
 			}
+			l.noteEnd(c, i, ends[i])
 			l.entryDone(c, i, ends[i].entry)
 		})
 	}

@@ -26,9 +26,14 @@ type Claim struct {
 	PreviousID string
 	Container  string // "" while there is none
 	Input      []openai.Item
-	Work       []byte   // Begin.Work; nil when there is none, and then there is no going on
-	Journal    [][]byte // oldest first
-	Since      int64    // the events from this number on came after the last entry of the journal
+	Work       []byte  // Begin.Work; nil when there is none, and then there is no going on
+	Journal    []Entry // oldest first
+}
+
+// Entry is an entry of a response's journal.
+type Entry struct {
+	Data  []byte
+	Since int64 // the events from this number on came after it
 }
 
 // Orphans has a token when Claim may have something.
@@ -134,11 +139,11 @@ func (s *Service) readJournal(ctx context.Context, c *Claim) error {
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var entry []byte
-		if err := rows.Scan(&c.Since, &entry); err != nil {
+		var e Entry
+		if err := rows.Scan(&e.Since, &e.Data); err != nil {
 			return fmt.Errorf("read journal: %w", err)
 		}
-		c.Journal = append(c.Journal, entry)
+		c.Journal = append(c.Journal, e)
 	}
 	if err := rows.Err(); err != nil {
 		return fmt.Errorf("read journal: %w", err)

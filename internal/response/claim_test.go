@@ -104,8 +104,8 @@ func TestALeaseThatRunsOutIsTakenOver(t *testing.T) {
 		t.Fatalf("%d owners have it", len(both))
 	}
 	got := both[0]
-	if string(got.Work) != "the work" || len(got.Journal) != 2 || string(got.Journal[1]) != "two" || got.Since != 4 || got.Org != org {
-		t.Errorf("claimed %q %q since %d of %q", got.Work, got.Journal, got.Since, got.Org)
+	if string(got.Work) != "the work" || len(got.Journal) != 2 || string(got.Journal[1].Data) != "two" || got.Journal[1].Since != 4 || got.Org != org {
+		t.Errorf("claimed %q %+v of %q", got.Work, got.Journal, got.Org)
 	}
 	if got.Run.Fence() != r.Fence()+1 {
 		t.Errorf("fence %d after %d", got.Run.Fence(), r.Fence())

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hardshell-dev/hardshell/internal/container"
 	"github.com/hardshell-dev/hardshell/internal/llm/chat"
+	upstreamhttp "github.com/hardshell-dev/hardshell/internal/llm/upstream"
 	"github.com/hardshell-dev/hardshell/internal/response"
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
@@ -205,8 +206,8 @@ func TestUpstreamsFailHonestly(t *testing.T) {
 			defer server.Close()
 			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 			g := newGround(t)
-			g.model = chat.New(chat.Options{BaseURL: server.URL, Client: client, FirstByteTimeout: 200 * time.Millisecond,
-				IdleTimeout: 200 * time.Millisecond, MaxRetryWait: time.Millisecond})
+			g.model = chat.New(chat.Options{Options: upstreamhttp.Options{BaseURL: server.URL, Client: client, FirstByteTimeout: 2 * time.Second,
+				IdleTimeout: 2 * time.Second, MaxRetryWait: time.Millisecond}})
 			g.scripts = map[string]script{"ls": {deltas: []container.Delta{{Stdout: "a"}}}, "pwd": {deltas: []container.Delta{{Stdout: "b"}}}}
 			h := newHouse(t, g)
 			r := h.play(t, plainQuestion)
@@ -258,7 +259,7 @@ func TestAForegroundCancelReachesTheUpstream(t *testing.T) {
 	server := httptest.NewServer(u)
 	defer server.Close()
 	g := newGround(t)
-	g.model = chat.New(chat.Options{BaseURL: server.URL, Client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}})
+	g.model = chat.New(chat.Options{Options: upstreamhttp.Options{BaseURL: server.URL, Client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}})
 	h := newHouse(t, g)
 	_, a := h.now()
 	r, live, err := a.begin(t.Context(), principal, request(t, `{"model":"m","input":"go","stream":true}`))

@@ -26,6 +26,7 @@ import (
 	"github.com/hardshell-dev/hardshell/internal/llm/anthropic"
 	"github.com/hardshell-dev/hardshell/internal/llm/chat"
 	"github.com/hardshell-dev/hardshell/internal/llm/scripted"
+	"github.com/hardshell-dev/hardshell/internal/llm/upstream"
 	"github.com/hardshell-dev/hardshell/internal/response"
 	"github.com/hardshell-dev/hardshell/internal/skill"
 	"github.com/hardshell-dev/hardshell/internal/store"
@@ -200,17 +201,16 @@ func providersOf(c config.Config) map[string]llm.Provider {
 			providers[name] = scripted.New(scripted.Options{})
 			continue
 		}
-		headers := map[string]string{}
+		server := upstream.Options{Name: name, BaseURL: p.BaseURL, APIKey: p.APIKey.Reveal(), Models: p.Models, Headers: map[string]string{}}
 		for header, value := range p.Headers {
-			headers[header] = value.Reveal()
+			server.Headers[header] = value.Reveal()
 		}
-		if p.Type == config.ProviderAnthropic {
-			providers[name] = anthropic.New(anthropic.Options{Name: name, BaseURL: p.BaseURL, APIKey: p.APIKey.Reveal(), Models: p.Models,
-				Headers: headers, MaxTokens: p.MaxTokens, Cache: p.Cache})
-			continue
+		switch p.Type {
+		case config.ProviderAnthropic:
+			providers[name] = anthropic.New(anthropic.Options{Options: server, MaxTokens: p.MaxTokens, Cache: p.Cache})
+		default:
+			providers[name] = chat.New(chat.Options{Options: server, MaxTokensField: p.MaxTokensField})
 		}
-		providers[name] = chat.New(chat.Options{Name: name, BaseURL: p.BaseURL, APIKey: p.APIKey.Reveal(), Models: p.Models,
-			Headers: headers, MaxTokensField: p.MaxTokensField})
 	}
 	return providers
 }

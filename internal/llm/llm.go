@@ -30,6 +30,10 @@ type Request struct {
 	Reasoning         json.RawMessage
 	User              string
 
+	// Shell is the name of the function among Tools, and of the calls among Items, that is our shell. A provider whose
+	// models know a shell of their own may declare that one instead; its calls come as calls of this function.
+	Shell string
+
 	// Whole says that nobody reads the events as they come, so that the upstream may be asked for its answer in one
 	// piece. The law of Stream stays the same.
 	Whole bool

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"encoding/json"
 	"strings"
 
 	"github.com/hardshell-dev/hardshell/internal/id"
@@ -31,6 +32,8 @@ type Turn struct {
 	text   strings.Builder // of the open part
 	calls  []*Call
 	deltas []openai.DeltaEvent
+	seal   Seal              // of what is kept
+	kept   []json.RawMessage // opaque thinking of the open reasoning item
 }
 
 // kind is what the open item is building.
@@ -85,6 +88,19 @@ func (t *Turn) Refusal(b []byte) bool { return t.write(refusal, b) }
 
 // Reasoning adds to the model's shown thinking.
 func (t *Turn) Reasoning(b []byte) bool { return t.write(reasoning, b) }
+
+// Thinking says whether a reasoning item is open that shows something.
+func (t *Turn) Thinking() bool { return t.open == reasoning && t.text.Len() > 0 }
+
+// Keep keeps a block of opaque thinking, as it came, in the reasoning item that is open, or in one that it opens and
+// that shows nothing. The item carries what was kept when it is done, under the seal.
+func (t *Turn) Keep(s Seal, block json.RawMessage) bool {
+	if t.open != reasoning && !t.begin(reasoning) {
+		return false
+	}
+	t.seal, t.kept = s, append(t.kept, block)
+	return !t.gone
+}
 
 // write appends b to the part of kind k and emits it. The delta is a substring of the growing text, so that it costs
 // no allocation of its own.
@@ -155,8 +171,12 @@ func (t *Turn) messageItem(status string) openai.Item {
 }
 
 func (t *Turn) reasoningItem(status string) openai.Item {
-	return openai.NewItem(openai.Reasoning{Type: openai.TypeReasoning, ID: t.itemID, Summary: []openai.Part{},
-		Content: t.parts, Status: status})
+	r := openai.Reasoning{Type: openai.TypeReasoning, ID: t.itemID, Summary: []openai.Part{}, Content: t.parts, Status: status}
+	if len(t.kept) > 0 {
+		r.EncryptedContent = t.seal.Close(t.kept)
+		t.kept = nil
+	}
+	return openai.NewItem(r)
 }
 
 // endPart closes the open part and remembers it for the item.

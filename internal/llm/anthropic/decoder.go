@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/internal/llm"
+	"github.com/hardshell-dev/hardshell/internal/llm/dialect"
+	"github.com/hardshell-dev/hardshell/internal/llm/upstream"
+	"github.com/hardshell-dev/hardshell/internal/sse"
 	wire "github.com/hardshell-dev/hardshell/internal/wire/anthropic"
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
@@ -14,12 +16,11 @@ import (
 // decoder turns the events of an answer into the events of one turn. An answer that pauses goes on in a further one,
 // so that a decoder may read several, one after the other.
 type decoder struct {
-	turn     *llm.Turn
-	seal     *sealer
-	names    names
-	provider string
-	secrets  []string
-	scratch  []byte
+	turn    *llm.Turn
+	seal    llm.Seal
+	names   *dialect.Names
+	server  *upstream.Server
+	scratch []byte
 
 	content []*piece     // of all answers so far, in order
 	total   openai.Usage // of the answers before this one
@@ -45,14 +46,27 @@ type piece struct {
 	ended     bool
 }
 
-// begin readies the decoder for an answer.
-func (d *decoder) begin() {
+// Begin readies the decoder for an answer.
+func (d *decoder) Begin() {
 	d.open = map[int]*piece{}
 	d.usage, d.stop, d.details, d.done, d.frames, d.said = wire.Usage{}, "", nil, false, 0, false
 }
 
-// data takes the data of one frame. An error ends the answer.
-func (d *decoder) data(name string, data []byte) error {
+// Said implements [upstream.Answer].
+func (d *decoder) Said() bool { return d.said }
+
+// Late says that the model has ended; only message_stop may still come.
+func (d *decoder) Late() bool { return d.stop != "" }
+
+// Over implements [upstream.Answer].
+func (d *decoder) Over() bool { return d.done || d.turn.Gone() }
+
+// Gone implements [upstream.Answer].
+func (d *decoder) Gone() bool { return d.turn.Gone() }
+
+// Frame implements [upstream.Answer].
+func (d *decoder) Frame(f sse.Event, _ bool) error {
+	name, data := f.Name, f.Data
 	if index, kind, text, ok := fastDelta(data, &d.scratch); ok {
 		d.frames++
 		if p := d.open[index]; p != nil {
@@ -67,9 +81,9 @@ func (d *decoder) data(name string, data []byte) error {
 	var ev wire.Event
 	if err := json.Unmarshal(data, &ev); err != nil {
 		if name == wire.EventError {
-			return upstreamError(d.provider, 0, parseError(data), d.secrets)
+			return d.server.Told(upstream.ReadError(data))
 		}
-		return fault.Wrap(fault.Upstream, err, "%s sent an event that cannot be read", d.provider).WithCode("server_error")
+		return d.server.Unreadable("an event", err)
 	}
 	if ev.Type == "" {
 		ev.Type = name
@@ -85,7 +99,7 @@ func (d *decoder) event(ev *wire.Event, data []byte) error {
 		}
 	case wire.EventBlockStart:
 		if ev.ContentBlock == nil {
-			return d.broken("a content block without a content block in it")
+			return d.server.Broken("sent a content block without a content block in it")
 		}
 		return d.start(ev.Index, *ev.ContentBlock)
 	case wire.EventBlockDelta:
@@ -107,13 +121,9 @@ func (d *decoder) event(ev *wire.Event, data []byte) error {
 	case wire.EventMessageStop:
 		d.done = true
 	case wire.EventError:
-		return upstreamError(d.provider, 0, parseError(data), d.secrets)
+		return d.server.Told(upstream.ReadError(data))
 	}
 	return nil // ping, and what is new to us: the API may add events
-}
-
-func (d *decoder) broken(what string) error {
-	return fault.New(fault.Upstream, "%s sent %s", d.provider, what).WithCode("server_error")
 }
 
 // start opens a block, with whatever it holds already: a whole answer's blocks come so.
@@ -130,22 +140,22 @@ func (d *decoder) start(index int, b wire.Block) error {
 	case wire.TypeText:
 		var t wire.Text
 		if err := b.Decode(&t); err != nil {
-			return d.broken("a text block of an unknown form")
+			return d.server.Broken("sent a text block of an unknown form")
 		}
 		return d.grow(p, wire.DeltaText, []byte(t.Text))
 	case wire.TypeThinking:
 		var t wire.Thinking
 		if err := b.Decode(&t); err != nil {
-			return d.broken("a thinking block of an unknown form")
+			return d.server.Broken("sent a thinking block of an unknown form")
 		}
 		p.signature = []byte(t.Signature)
 		return d.grow(p, wire.DeltaThinking, []byte(t.Thinking))
 	case wire.TypeToolUse:
 		if b.Name == "" {
-			return d.broken("a call of a tool without a name")
+			return d.server.Broken("sent a call of a tool without a name")
 		}
 		d.said = true
-		p.call = d.turn.Call(d.names.original(b.Name))
+		p.call = d.turn.Call(d.names.Original(b.Name))
 	}
 	return nil
 }
@@ -160,7 +170,7 @@ func (d *decoder) delta(ev *wire.Event) error {
 		case wire.DeltaThinking:
 			p = &piece{start: wire.Block{Type: wire.TypeThinking}}
 		case wire.DeltaInput:
-			return d.broken("arguments of a call that it had not begun")
+			return d.server.Broken("sent arguments of a call that it had not begun")
 		default:
 			return nil
 		}
@@ -198,7 +208,7 @@ func (d *decoder) grow(p *piece, kind string, text []byte) error {
 			return nil
 		}
 		d.said = true
-		if len(p.text) == 0 && d.seal.open && len(d.seal.blocks) > 0 && !d.seal.standIn {
+		if len(p.text) == 0 && d.turn.Thinking() {
 			d.turn.Reasoning([]byte("\n\n")) // thoughts of two blocks in one item
 		}
 		p.text = append(p.text, text...)
@@ -219,12 +229,12 @@ func (d *decoder) end(p *piece) error {
 	case wire.TypeThinking, wire.TypeRedactedThinking:
 		if b, ok := p.block(); ok {
 			d.said = true
-			d.seal.add(b)
+			d.turn.Keep(d.seal, b.Raw)
 		}
 	case wire.TypeToolUse:
 		if len(p.input) == 0 {
 			var t wire.ToolUse
-			if err := p.start.Decode(&t); err == nil && present(t.Input) && string(bytes.TrimSpace(t.Input)) != "{}" {
+			if err := p.start.Decode(&t); err == nil && dialect.Present(t.Input) && string(bytes.TrimSpace(t.Input)) != "{}" {
 				p.input = t.Input
 				p.call.Write(string(t.Input))
 			}
@@ -256,30 +266,26 @@ func (p *piece) block() (wire.Block, bool) {
 	return p.start, len(p.start.Raw) > 0
 }
 
-// finished says that the model has ended; only message_stop may still come.
-func (d *decoder) finished() bool { return d.stop != "" }
-
-// close ends the answer when its stream has ended. It says whether the model only paused, and wants to go on.
-func (d *decoder) close() (paused bool, err error) {
+// End closes the answer when its stream has ended. Whether the model has ended too, or only pauses, stands in stop.
+func (d *decoder) End() error {
 	switch {
 	case d.frames == 0:
-		return false, fault.New(fault.Upstream, "%s answered with an empty stream", d.provider).WithCode("server_error")
+		return d.server.Broken("answered with an empty stream")
 	case !d.done && d.stop == "":
-		return false, fault.New(fault.Upstream, "%s ended the stream in the middle of the answer", d.provider).WithCode("server_error").
-			WithTry("the same request again")
+		return d.server.CutShort()
 	}
 	for _, p := range d.content {
 		if p.ended { // else its stop was forgotten
 			continue
 		}
 		if err := d.end(p); err != nil {
-			return false, err
+			return err
 		}
 	}
 	if d.counted {
 		d.total.Add(usageOf(d.usage))
 	}
-	return d.stop == wire.StopPauseTurn, nil
+	return nil
 }
 
 // finish ends the turn as the last answer ended.
@@ -295,7 +301,7 @@ func (d *decoder) finish() {
 		var details struct {
 			Explanation string `json:"explanation"`
 		}
-		if present(d.details) && json.Unmarshal(d.details, &details) == nil {
+		if dialect.Present(d.details) && json.Unmarshal(d.details, &details) == nil {
 			d.turn.Refusal([]byte(details.Explanation))
 		}
 		d.turn.Stop(openai.ReasonContentFilter, usage)
@@ -322,18 +328,18 @@ func usageOf(u wire.Usage) openai.Usage {
 	return r
 }
 
-// whole reads an answer that came in one piece.
-func (d *decoder) whole(raw []byte) error {
+// Whole reads an answer that came in one piece: a message, or an error under status 200.
+func (d *decoder) Whole(raw []byte) error {
 	var m wire.Response
 	if err := json.Unmarshal(raw, &m); err != nil {
-		return fault.Wrap(fault.Upstream, err, "%s sent an answer that cannot be read", d.provider).WithCode("server_error")
+		return d.server.Unreadable("an answer", err)
 	}
 	if m.Type == "error" || m.Type != "message" && m.Content == nil {
-		e := parseError(raw)
-		if e.message == "" {
-			e.message = "the answer is JSON and no message"
+		e := upstream.ReadError(raw)
+		if e.Message == "" {
+			e.Message = "the answer is JSON and no message"
 		}
-		return upstreamError(d.provider, 0, e, d.secrets)
+		return d.server.Told(e)
 	}
 	d.frames++
 	d.usage, d.counted, d.done, d.details = m.Usage, true, true, m.StopDetails

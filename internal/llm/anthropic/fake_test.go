@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"regexp"
 	"strings"
 	"sync/atomic"
@@ -14,6 +13,7 @@ import (
 	"github.com/hardshell-dev/hardshell/internal/llm"
 	"github.com/hardshell-dev/hardshell/internal/llm/providertest"
 	"github.com/hardshell-dev/hardshell/internal/llm/scripted"
+	"github.com/hardshell-dev/hardshell/internal/llm/upstream"
 	wire "github.com/hardshell-dev/hardshell/internal/wire/anthropic"
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
@@ -231,10 +231,8 @@ func TestProvider(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			providertest.Run(t, func(t *testing.T) providertest.Fixture {
 				fake := &fakeServer{model: scripted.New(scripted.Options{}), version: version}
-				srv := httptest.NewServer(fake)
-				t.Cleanup(srv.Close)
-				p := New(Options{Name: "fake", BaseURL: srv.URL, APIKey: "sk-test", Version: version})
-				t.Cleanup(p.client.CloseIdleConnections)
+				p := New(Options{Options: upstream.Options{Name: "fake", BaseURL: providertest.Serve(t, fake), APIKey: "sk-test"}, Version: version})
+				t.Cleanup(p.Close)
 				return providertest.Fixture{Provider: p, Model: scripted.Name, Script: func(name string) string { return name },
 					Upstream: fake.running.Load}
 			})

@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
 	"testing/iotest"
-	"time"
 
 	"github.com/hardshell-dev/hardshell/internal/llm"
 	"github.com/hardshell-dev/hardshell/internal/llm/providertest"
@@ -32,9 +30,7 @@ func FuzzStream(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var dumps [2]string
 		for i, split := range []func(io.Reader) io.Reader{func(r io.Reader) io.Reader { return r }, iotest.OneByteReader} {
-			raw := append([]byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"), body...)
-			p := New(Options{Name: "test", MaxRetryWait: time.Nanosecond, Client: &http.Client{Transport: recorded{raw, split}}})
-			p.mint = counter()
+			p := recorded(providertest.Streamed(string(body), split))
 			a := providertest.Collect(t, t.Context(), p, llm.Request{Model: "m", Items: []openai.Item{openai.UserText("a")}})
 			dumps[i] = providertest.Dump(a.Events)
 		}

@@ -5,45 +5,40 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
-	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/internal/llm"
+	"github.com/hardshell-dev/hardshell/internal/llm/dialect"
 	wire "github.com/hardshell-dev/hardshell/internal/wire/anthropic"
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
 
 const (
-	// noOutput answers a call that the conversation leaves open: the API refuses a call without an answer.
-	noOutput = "No output was recorded for this call."
 	// opening stands before a conversation that begins with the model's words, and goOn behind one that ends with
 	// them: the API wants a user first, and takes last words of the model's as the beginning of the answer.
 	opening = "(The beginning of this conversation is not shown.)"
 	goOn    = "Continue."
-	// maxQuote bounds how much of malformed arguments is shown to the model again, in bytes.
-	maxQuote = 2000
 )
 
 // conversation builds the messages of a request.
 type conversation struct {
 	dialect  Dialect
-	names    names
+	names    *dialect.Names
 	system   wire.Content
 	messages []wire.Message
-	called   []string          // the functions that were called, as they are sent
-	open     []string          // call ids of the model's open turn, in order
-	calls    map[string]string // by call id: what was wrong with the arguments, "" if nothing
-	outputs  map[string]wire.ToolResult
+	called   []string       // the functions that were called, as they are sent
+	open     []dialect.Call // of the model's open turn, in order
+	outputs  dialect.Outputs
 }
 
 // conversation translates instructions and items. The calls of one model turn stand in one assistant message; their
 // results stand in the user message behind it, all of them and before anything else.
-func (d Dialect) conversation(r llm.Request, n names) (*conversation, error) {
-	c := &conversation{dialect: d, names: n, calls: map[string]string{}, outputs: map[string]wire.ToolResult{}}
+func (d Dialect) conversation(r llm.Request, n *dialect.Names) (*conversation, error) {
+	c := &conversation{dialect: d, names: n}
 	if strings.TrimSpace(r.Instructions) != "" {
 		c.system = append(c.system, textBlock(r.Instructions, nil))
 	}
-	if err := c.collect(r.Items); err != nil {
+	var err error
+	if c.outputs, err = dialect.Pair(r.Items); err != nil {
 		return nil, err
 	}
 	for i, item := range r.Items {
@@ -51,11 +46,13 @@ func (d Dialect) conversation(r llm.Request, n names) (*conversation, error) {
 			return nil, err
 		}
 	}
-	c.answer()
+	if err := c.answer(); err != nil {
+		return nil, err
+	}
 	c.trim()
 	switch n := len(c.messages); {
 	case n == 0:
-		return nil, invalid("input", "the input holds nothing that can be sent to provider %q", d.Provider)
+		return nil, dialect.Invalid("input", "the input holds nothing that can be sent to provider %q", d.Provider)
 	case c.messages[n-1].Role == "assistant":
 		c.add("user", textBlock(goOn, nil))
 	}
@@ -63,49 +60,6 @@ func (d Dialect) conversation(r llm.Request, n names) (*conversation, error) {
 		c.messages = slices.Insert(c.messages, 0, wire.Message{Role: "user", Content: wire.Content{textBlock(opening, nil)}})
 	}
 	return c, nil
-}
-
-// collect reads all answers, and refuses one that answers nothing.
-func (c *conversation) collect(items []openai.Item) error {
-	for i, item := range items {
-		at := fmt.Sprintf("input[%d]", i)
-		switch item.Type {
-		case openai.TypeFunctionCall:
-			if _, twice := c.calls[item.CallID]; twice {
-				return invalid(at+".call_id", "two function calls have the call_id %q", item.CallID)
-			}
-			c.calls[item.CallID] = ""
-		case openai.TypeFunctionCallOutput:
-			if _, twice := c.outputs[item.CallID]; twice {
-				return invalid(at+".call_id", "two outputs answer the function call %q", item.CallID)
-			}
-			out, err := c.output(item, at)
-			if err != nil {
-				return err
-			}
-			c.outputs[item.CallID] = out
-		}
-	}
-	for i, item := range items {
-		if _, ok := c.calls[item.CallID]; item.Type == openai.TypeFunctionCallOutput && !ok {
-			return invalid(fmt.Sprintf("input[%d].call_id", i), "no function call has the call_id %q", item.CallID)
-		}
-	}
-	return nil
-}
-
-// output reads an answer.
-func (c *conversation) output(item openai.Item, at string) (wire.ToolResult, error) {
-	var out struct {
-		Output       parts           `json:"output"`
-		CacheControl json.RawMessage `json:"cache_control"`
-	}
-	if err := item.Decode(&out); err != nil {
-		return wire.ToolResult{}, malformed(at, item.Type, err)
-	}
-	content, err := c.blocks(out.Output, nil, at+".output")
-	return wire.ToolResult{Type: wire.TypeToolResult, ToolUseID: portable(item.CallID), Content: content,
-		CacheControl: marked(out.CacheControl)}, err
 }
 
 // add adds blocks of a role; the roles alternate, so that blocks of the same role join.
@@ -139,22 +93,30 @@ func (c *conversation) trim() {
 }
 
 // answer ends the model's turn: each of its calls gets its result.
-func (c *conversation) answer() {
+func (c *conversation) answer() error {
 	open := c.open
 	c.open = nil
-	for _, id := range open {
-		result, ok := c.outputs[id]
-		if !ok {
-			result = wire.ToolResult{Type: wire.TypeToolResult, ToolUseID: portable(id), IsError: true,
-				Content: wire.Content{textBlock(noOutput, nil)}}
+	for _, call := range open {
+		result := wire.ToolResult{Type: wire.TypeToolResult, ToolUseID: c.names.Portable(call.CallID)}
+		if out, ok := c.outputs[call.CallID]; ok {
+			content, cache, err := out.Parts()
+			if err == nil {
+				result.Content, err = c.blocks(content, nil, out.At+".output")
+			}
+			if err != nil {
+				return err
+			}
+			result.CacheControl = marked(cache)
+		} else {
+			result.IsError, result.Content = true, wire.Content{textBlock(dialect.NoOutput, nil)}
 		}
-		if bad := c.calls[id]; bad != "" {
-			note := "The arguments of this call were no JSON object, so that it is shown with none. They were: " + bad
+		if call.Wrong != "" {
 			result.IsError = true
-			result.Content = append(wire.Content{textBlock(note, nil)}, result.Content...)
+			result.Content = append(wire.Content{textBlock(call.WrongArguments(), nil)}, result.Content...)
 		}
 		c.add("user", block(wire.TypeToolResult, result))
 	}
+	return nil
 }
 
 // item adds one item of the conversation.
@@ -165,106 +127,77 @@ func (c *conversation) item(item openai.Item, at string) error {
 	case openai.TypeFunctionCall:
 		return c.call(item, at)
 	case openai.TypeFunctionCallOutput:
-		c.answer()
-		return nil
+		return c.answer()
 	case openai.TypeReasoning:
-		var r struct {
-			EncryptedContent string `json:"encrypted_content"`
+		raw, err := c.dialect.seal().OpenItem(item)
+		if err != nil {
+			return dialect.Malformed(at, item.Type, err)
 		}
-		if err := item.Decode(&r); err != nil {
-			return malformed(at, item.Type, err)
-		}
-		c.add("assistant", unseal(c.dialect.Provider, r.EncryptedContent)...)
+		c.add("assistant", thoughts(raw)...)
 		return nil
-	case openai.TypeShellCall, openai.TypeShellCallOutput:
-		return fault.New(fault.Internal, "%s is a %s: it reached provider %q without having been rewritten to a function item",
-			at, item.Type, c.dialect.Provider)
 	default:
-		return invalid(at+".type", "an input item of type %q cannot be served by provider %q", item.Type, c.dialect.Provider)
+		return dialect.RefuseItem(item, at, c.dialect.Provider)
 	}
+}
+
+// thoughts reads sealed blocks. A client may have made the seal: nothing but thinking gets into the conversation this
+// way.
+func thoughts(raw []json.RawMessage) []wire.Block {
+	blocks := make([]wire.Block, len(raw))
+	for i, r := range raw {
+		if json.Unmarshal(r, &blocks[i]) != nil || !thinks(blocks[i]) {
+			return nil
+		}
+	}
+	return blocks
+}
+
+func thinks(b wire.Block) bool {
+	return b.Type == wire.TypeThinking || b.Type == wire.TypeRedactedThinking
 }
 
 // message adds what somebody said.
 func (c *conversation) message(item openai.Item, at string) error {
-	var m struct {
-		Role         string          `json:"role"`
-		Content      parts           `json:"content"`
-		CacheControl json.RawMessage `json:"cache_control"`
-	}
-	if err := item.Decode(&m); err != nil {
-		return malformed(at, item.Type, err)
-	}
-	switch m.Role {
-	case "assistant", "developer", "system":
-		if i := slices.IndexFunc(m.Content, func(p part) bool { return !p.isText() }); i >= 0 {
-			return invalid(fmt.Sprintf("%s.content[%d].type", at, i), "a message of role %q cannot hold content of type %q",
-				m.Role, m.Content[i].Type)
-		}
-	case "user":
-	default:
-		return invalid(at+".role", "a message of role %q is not known", m.Role)
+	m, err := dialect.ReadMessage(item, at)
+	if err != nil {
+		return err
 	}
 	content, err := c.blocks(m.Content, m.CacheControl, at+".content")
 	if err != nil {
 		return err
 	}
-	switch m.Role {
-	case "assistant":
+	if m.Role == "assistant" {
 		c.add("assistant", content...)
-	case "user":
-		c.answer()
+		return nil
+	}
+	if err := c.answer(); err != nil {
+		return err
+	}
+	switch n := len(c.messages); {
+	case m.Role == "user":
 		c.add("user", content...)
+	case c.dialect.SystemRole && n > 0 && c.messages[n-1].Role == "user":
+		c.add("system", content...)
 	default:
-		c.answer()
-		if n := len(c.messages); c.dialect.SystemRole && n > 0 && c.messages[n-1].Role == "user" {
-			c.add("system", content...)
-		} else {
-			c.system = append(c.system, content...)
-		}
+		c.system = append(c.system, content...)
 	}
 	return nil
 }
 
 // call adds a function call to the model's turn.
 func (c *conversation) call(item openai.Item, at string) error {
-	var f struct {
-		openai.FunctionCall
-		CacheControl json.RawMessage `json:"cache_control"`
+	f, err := dialect.ReadCall(item, at)
+	if err != nil {
+		return err
 	}
-	if err := item.Decode(&f); err != nil {
-		return malformed(at, item.Type, err)
-	}
-	if f.CallID == "" || f.Name == "" {
-		return invalid(at, "a function_call needs a call_id and a name")
-	}
-	input := json.RawMessage(strings.TrimSpace(f.Arguments))
-	switch {
-	case len(input) == 0:
-		input = json.RawMessage("{}")
-	case input[0] != '{' || !json.Valid(input):
-		c.calls[f.CallID] = quote(f.Arguments)
-		input = json.RawMessage("{}")
-	}
-	name := c.names.sent(f.Name)
+	name := c.names.Sent(f.Name)
 	if !slices.Contains(c.called, name) {
 		c.called = append(c.called, name)
 	}
-	c.open = append(c.open, f.CallID)
-	c.add("assistant", block(wire.TypeToolUse, wire.ToolUse{Type: wire.TypeToolUse, ID: portable(f.CallID), Name: name, Input: input,
+	c.open = append(c.open, f)
+	c.add("assistant", block(wire.TypeToolUse, wire.ToolUse{Type: wire.TypeToolUse, ID: c.names.Portable(f.CallID), Name: name, Input: f.Input,
 		CacheControl: marked(f.CacheControl)}))
 	return nil
-}
-
-// quote shows malformed arguments, bounded.
-func quote(s string) string {
-	if len(s) <= maxQuote {
-		return s
-	}
-	cut := maxQuote
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return fmt.Sprintf("%s… (%d bytes in all)", s[:cut], len(s))
 }
 
 // openWithoutThinking says whether a tool turn is under way that did not begin with thinking. A model that thinks by

@@ -5,6 +5,9 @@ import (
 	"strings"
 )
 
+// maxName bounds a tool's name and a call's id, as the API does the name.
+const maxName = 128
+
 // How a model is made to think.
 const (
 	thinkAdaptive = "adaptive" // by output_config.effort

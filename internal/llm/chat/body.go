@@ -1,13 +1,11 @@
 package chat
 
 import (
-	"bytes"
 	"encoding/json"
-	"slices"
 	"strings"
 
-	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/internal/llm"
+	"github.com/hardshell-dev/hardshell/internal/llm/dialect"
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
 
@@ -24,11 +22,7 @@ func (d Dialect) Body(r llm.Request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := openai.Marshal(req)
-	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, err, "the request cannot be written as JSON")
-	}
-	return body, nil
+	return dialect.Encode(req)
 }
 
 // translate translates a request. What the dialect cannot express is refused, naming it; only reasoning items and the
@@ -54,50 +48,43 @@ func (d Dialect) translate(r llm.Request) (*openai.ChatRequest, error) {
 	if err := d.text(req, r.Text); err != nil {
 		return nil, err
 	}
-	if present(r.Reasoning) {
-		var reasoning struct {
-			Effort string `json:"effort"`
-		}
-		if err := json.Unmarshal(r.Reasoning, &reasoning); err != nil {
-			return nil, invalid("reasoning", "reasoning is not an object with a text effort")
-		}
-		req.ReasoningEffort = reasoning.Effort
+	effort, err := dialect.ReadEffort(r.Reasoning)
+	if err != nil {
+		return nil, err
 	}
+	req.ReasoningEffort = effort.Effort
 	return req, nil
 }
-
-// present says whether a raw field holds something.
-func present(raw json.RawMessage) bool {
-	return len(raw) > 0 && !bytes.Equal(raw, []byte("null"))
-}
-
-// invalid is a 400 that names the request field.
-func invalid(param, format string, args ...any) *fault.Error {
-	return fault.New(fault.Invalid, format, args...).WithCode("invalid_value").WithParam(param)
-}
-
-// malformed is a 400 for an item whose fields have wrong types.
-func malformed(param, typ string, cause error) *fault.Error {
-	return fault.Wrap(fault.Invalid, cause, "%s is not a %s of a known form", param, typ).WithCode("invalid_value").WithParam(param)
-}
-
-// emptyParameters stands in for a function without parameters: some servers demand a schema.
-var emptyParameters = json.RawMessage(`{"type":"object","properties":{}}`)
 
 // tools declares the functions and the choice among them. Servers refuse a choice where nothing is declared.
 func (d Dialect) tools(req *openai.ChatRequest, r llm.Request) error {
 	if err := llm.CheckTools(d.Provider, r.Tools); err != nil {
 		return err
 	}
-	for _, t := range r.Tools {
+	choice, err := dialect.ReadChoice(r, d.Provider)
+	if err != nil {
+		return err
+	}
+	for _, t := range choice.Tools {
 		f := openai.ChatFunction{Name: t.Name, Description: t.Description, Parameters: t.Parameters, Strict: t.Strict}
-		if !present(f.Parameters) {
-			f.Parameters = emptyParameters
+		if !dialect.Present(f.Parameters) {
+			f.Parameters = dialect.AnyObject
 		}
 		req.Tools = append(req.Tools, openai.ChatTool{Type: "function", Function: f})
 	}
-	if err := d.choice(req, r.ToolChoice); err != nil {
-		return err
+	switch choice.Mode {
+	case "":
+	case "function":
+		var forced struct {
+			Type     string `json:"type"`
+			Function struct {
+				Name string `json:"name"`
+			} `json:"function"`
+		}
+		forced.Type, forced.Function.Name = "function", choice.Name
+		req.ToolChoice, _ = openai.Marshal(forced) // strings always marshal
+	default:
+		req.ToolChoice = json.RawMessage(`"` + choice.Mode + `"`)
 	}
 	if len(req.Tools) > 0 {
 		req.ParallelToolCalls = r.ParallelToolCalls
@@ -105,105 +92,36 @@ func (d Dialect) tools(req *openai.ChatRequest, r llm.Request) error {
 	return nil
 }
 
-// choice translates tool_choice. allowed_tools narrows the declared list instead: few servers know it.
-func (d Dialect) choice(req *openai.ChatRequest, raw json.RawMessage) error {
-	if !present(raw) {
-		return nil
-	}
-	var c struct {
-		Type, Name, Mode string
-		Tools            []struct{ Type, Name string }
-	}
-	if raw[0] == '"' {
-		if err := json.Unmarshal(raw, &c.Mode); err != nil {
-			return invalid("tool_choice", "tool_choice is not valid JSON")
-		}
-	} else if err := json.Unmarshal(raw, &c); err != nil {
-		return invalid("tool_choice", "tool_choice is neither a word nor an object of a known form")
-	}
-	declared := func(name string) bool {
-		return slices.ContainsFunc(req.Tools, func(t openai.ChatTool) bool { return t.Function.Name == name })
-	}
-	switch c.Type {
-	case "":
-	case "function":
-		if !declared(c.Name) {
-			return invalid("tool_choice", "tool_choice names the function %q, which tools does not declare", c.Name)
-		}
-		var forced struct {
-			Type     string `json:"type"`
-			Function struct {
-				Name string `json:"name"`
-			} `json:"function"`
-		}
-		forced.Type, forced.Function.Name = "function", c.Name
-		req.ToolChoice, _ = openai.Marshal(forced)
-		return nil
-	case "allowed_tools":
-		for _, t := range c.Tools {
-			if t.Type != "function" || !declared(t.Name) {
-				return invalid("tool_choice", "tool_choice allows the %s %q, which tools does not declare", t.Type, t.Name)
-			}
-		}
-		req.Tools = slices.DeleteFunc(req.Tools, func(t openai.ChatTool) bool {
-			return !slices.ContainsFunc(c.Tools, func(a struct{ Type, Name string }) bool { return a.Name == t.Function.Name })
-		})
-	default:
-		return invalid("tool_choice", "tool_choice of type %q cannot be served by provider %q", c.Type, d.Provider)
-	}
-	switch c.Mode {
-	case "auto", "none", "required":
-	default:
-		return invalid("tool_choice", "tool_choice %q is not one of auto, none, required", c.Mode)
-	}
-	if len(req.Tools) > 0 {
-		req.ToolChoice = json.RawMessage(`"` + c.Mode + `"`)
-	} else if c.Mode == "required" {
-		return invalid("tool_choice", "tool_choice is required, and no tool is declared")
-	}
-	return nil
-}
-
 // text translates the answer's wanted form.
 func (d Dialect) text(req *openai.ChatRequest, raw json.RawMessage) error {
-	if !present(raw) {
-		return nil
+	f, err := dialect.ReadText(raw)
+	if err != nil {
+		return err
 	}
-	type schema struct {
-		Name        string          `json:"name"`
-		Description string          `json:"description,omitempty"`
-		Schema      json.RawMessage `json:"schema,omitempty"`
-		Strict      *bool           `json:"strict,omitempty"`
-	}
-	var text struct {
-		Format *struct {
-			Type string `json:"type"`
-			schema
-		} `json:"format"`
-		Verbosity string `json:"verbosity"`
-	}
-	if err := json.Unmarshal(raw, &text); err != nil {
-		return invalid("text", "text is not an object of a known form")
-	}
-	req.Verbosity = text.Verbosity
-	if text.Format == nil {
-		return nil
-	}
-	switch text.Format.Type {
-	case "", "text":
+	req.Verbosity = f.Verbosity
+	switch f.Type {
+	case "text":
 	case "json_object":
 		req.ResponseFormat = json.RawMessage(`{"type":"json_object"}`)
 	case "json_schema":
-		form := struct {
+		var form struct {
 			Type       string `json:"type"`
-			JSONSchema schema `json:"json_schema"`
-		}{"json_schema", text.Format.schema}
+			JSONSchema struct {
+				Name        string          `json:"name"`
+				Description string          `json:"description,omitempty"`
+				Schema      json.RawMessage `json:"schema,omitempty"`
+				Strict      *bool           `json:"strict,omitempty"`
+			} `json:"json_schema"`
+		}
+		form.Type = f.Type
+		j := &form.JSONSchema
+		j.Name, j.Description, j.Schema, j.Strict = f.Name, f.Description, f.Schema, f.Strict
 		var err error
 		if req.ResponseFormat, err = openai.Marshal(form); err != nil {
-			return invalid("text.format", "text.format.schema is not valid JSON")
+			return dialect.Invalid("text.format", "text.format.schema is not valid JSON")
 		}
 	default:
-		return invalid("text.format.type", "text.format of type %q cannot be served by provider %q", text.Format.Type, d.Provider)
+		return f.Unserved(d.Provider)
 	}
 	return nil
 }

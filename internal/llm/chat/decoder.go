@@ -4,23 +4,24 @@ import (
 	"bytes"
 	"encoding/json"
 
-	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/internal/llm"
+	"github.com/hardshell-dev/hardshell/internal/llm/dialect"
+	"github.com/hardshell-dev/hardshell/internal/llm/upstream"
+	"github.com/hardshell-dev/hardshell/internal/sse"
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
 
 // decoder turns the chunks of one answer into the events of one turn.
 type decoder struct {
-	turn     *llm.Turn
-	provider string
-	secrets  []string
-	scratch  []byte
-	held     []byte // text that waits for the frame behind it, see flush
-	tools    []*pending
-	usage    *openai.Usage
-	finish   string // the finish_reason, once there was one
-	done     bool   // [DONE] was seen
-	chunks   int    // read so far
+	turn    *llm.Turn
+	server  *upstream.Server
+	scratch []byte
+	held    []byte // text that waits for the frame behind it, see flush
+	tools   []*pending
+	usage   *openai.Usage
+	finish  string // the finish_reason, once there was one
+	done    bool   // [DONE] was seen
+	chunks  int    // read so far
 }
 
 // pending is a function call being built. Its item is opened once the name is known.
@@ -34,7 +35,50 @@ type pending struct {
 
 var doneMark = []byte("[DONE]")
 
-// data takes the data of one frame. An error ends the answer.
+// Begin implements [upstream.Answer].
+func (d *decoder) Begin() {
+	*d = decoder{turn: d.turn, server: d.server, scratch: d.scratch, held: d.held[:0]}
+}
+
+// Said implements [upstream.Answer].
+func (d *decoder) Said() bool { return d.turn.Items() > 0 }
+
+// Late says that the model has ended its turn; only usage may still come.
+func (d *decoder) Late() bool { return d.finish != "" }
+
+// Over implements [upstream.Answer].
+func (d *decoder) Over() bool { return d.done || d.turn.Gone() }
+
+// Gone implements [upstream.Answer].
+func (d *decoder) Gone() bool { return d.turn.Gone() }
+
+// Frame implements [upstream.Answer].
+func (d *decoder) Frame(f sse.Event, more bool) error {
+	err := d.data(f.Name, f.Data)
+	if err == nil {
+		d.flush(more)
+	}
+	return err
+}
+
+// Whole takes a completion in one piece, or an error under status 200.
+func (d *decoder) Whole(raw []byte) error {
+	if err := d.data("", raw); err != nil {
+		return err
+	}
+	d.flush(false)
+	if d.finish == "" && d.turn.Items() == 0 {
+		e := upstream.ReadError(raw)
+		if e.Message == "" {
+			e.Message = "the answer is JSON and no completion"
+		}
+		return d.server.Told(e)
+	}
+	d.done = true
+	return nil
+}
+
+// data takes the data of one frame.
 func (d *decoder) data(name string, data []byte) error {
 	if c, ok := fastChunk(data, &d.scratch); ok && name != "error" {
 		d.chunks++
@@ -62,10 +106,10 @@ func (d *decoder) data(name string, data []byte) error {
 		if name == "error" {
 			return d.failure(data)
 		}
-		return fault.Wrap(fault.Upstream, err, "%s sent a chunk that cannot be read", d.provider).WithCode("server_error")
+		return d.server.Unreadable("a chunk", err)
 	}
 	switch {
-	case present(chunk.Error):
+	case dialect.Present(chunk.Error):
 		return d.failure(chunk.Error)
 	case name == "error":
 		return d.failure(data)
@@ -88,7 +132,7 @@ func (d *decoder) flush(more bool) {
 
 // failure is the error of an error object in the stream.
 func (d *decoder) failure(raw json.RawMessage) error {
-	return upstreamError(d.provider, 0, parseError(raw), d.secrets)
+	return d.server.Told(upstream.ReadError(raw))
 }
 
 // chunk adds what one chunk says. Usage may come in any chunk, often in a last one without choices; the last counts.
@@ -101,7 +145,7 @@ func (d *decoder) chunk(chunk *openai.ChatChunk) error {
 		if choice.Index != 0 {
 			continue // we asked for one
 		}
-		if present(choice.Error) {
+		if dialect.Present(choice.Error) {
 			return d.failure(choice.Error)
 		}
 		delta := &choice.Delta
@@ -200,22 +244,18 @@ func (d *decoder) begins(p *pending, piece *openai.ChatToolCall) bool {
 	return json.Valid([]byte(p.call.Arguments()))
 }
 
-// finished says that the model has ended its turn; only usage may still come.
-func (d *decoder) finished() bool { return d.finish != "" }
-
-// end ends the turn when the stream has ended, by [DONE] or without it.
-func (d *decoder) end() error {
+// End ends the turn when the stream has ended, by [DONE] or without it.
+func (d *decoder) End() error {
 	for _, p := range d.tools {
 		if p.call == nil {
-			return fault.New(fault.Upstream, "%s sent a function call without a name", d.provider).WithCode("server_error")
+			return d.server.Broken("sent a function call without a name")
 		}
 	}
 	if d.chunks == 0 {
-		return fault.New(fault.Upstream, "%s answered with an empty stream", d.provider).WithCode("server_error")
+		return d.server.Broken("answered with an empty stream")
 	}
 	if !d.done && d.finish == "" {
-		return fault.New(fault.Upstream, "%s ended the stream in the middle of the answer", d.provider).WithCode("server_error").
-			WithTry("the same request again")
+		return d.server.CutShort()
 	}
 	switch d.finish {
 	case "length", "max_tokens", "model_length":
@@ -223,7 +263,7 @@ func (d *decoder) end() error {
 	case "content_filter":
 		d.turn.Stop(openai.ReasonContentFilter, d.usage)
 	case "error":
-		return fault.New(fault.Upstream, "%s stopped with an error and did not say which", d.provider).WithCode("server_error")
+		return d.server.Broken("stopped with an error and did not say which")
 	default: // stop, tool_calls, and whatever else servers call it
 		d.turn.Complete(d.usage)
 	}

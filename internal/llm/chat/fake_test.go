@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/hardshell-dev/hardshell/internal/llm"
 	"github.com/hardshell-dev/hardshell/internal/llm/providertest"
 	"github.com/hardshell-dev/hardshell/internal/llm/scripted"
+	"github.com/hardshell-dev/hardshell/internal/llm/upstream"
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
 
@@ -138,10 +138,8 @@ func fromChat(q openai.ChatRequest) (llm.Request, error) {
 func TestProvider(t *testing.T) {
 	providertest.Run(t, func(t *testing.T) providertest.Fixture {
 		fake := &fakeServer{model: scripted.New(scripted.Options{}), t: t}
-		srv := httptest.NewServer(fake)
-		t.Cleanup(srv.Close)
-		p := New(Options{Name: "fake", BaseURL: srv.URL, APIKey: "sk-test"})
-		t.Cleanup(p.client.CloseIdleConnections)
+		p := New(Options{Options: upstream.Options{Name: "fake", BaseURL: providertest.Serve(t, fake), APIKey: "sk-test"}})
+		t.Cleanup(p.Close)
 		return providertest.Fixture{Provider: p, Model: scripted.Name, Script: func(name string) string { return name },
 			Upstream: fake.running.Load}
 	})

@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	"github.com/hardshell-dev/hardshell/internal/llm"
+	"github.com/hardshell-dev/hardshell/internal/llm/dialect"
+	"github.com/hardshell-dev/hardshell/internal/llm/providertest"
+	"github.com/hardshell-dev/hardshell/internal/llm/upstream"
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
 
@@ -98,7 +101,7 @@ func agree(t *testing.T, data []byte) {
 	if c.Message != nil {
 		d = c.Message
 	}
-	if len(chunk.Choices) > 1 || present(chunk.Error) || c.Index != 0 || present(c.Error) || d.ToolCalls != nil ||
+	if len(chunk.Choices) > 1 || dialect.Present(chunk.Error) || c.Index != 0 || dialect.Present(c.Error) || d.ToolCalls != nil ||
 		d.Refusal+d.Reasoning+d.ReasoningContent != "" {
 		t.Fatalf("fast read what is more than text, end and usage: %s", data)
 	}
@@ -125,14 +128,14 @@ func FuzzChunk(f *testing.F) {
 	f.Add([]byte(`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"x","arguments":"{"}},{"id":"a","function":{"name":"x"}}]}}]}`))
 	f.Add([]byte(`{"error":{"error":{"error":"x"}}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		turn := llm.NewTurn(func(openai.Event, error) bool { return true }, counter())
-		d := &decoder{turn: turn, provider: "test"}
+		turn := llm.NewTurn(func(openai.Event, error) bool { return true }, providertest.Counter())
+		d := &decoder{turn: turn, server: upstream.New(upstream.Options{Name: "test"}, upstream.Dialect{})}
 		for range 2 {
 			if err := d.data("", data); err != nil {
 				return
 			}
 		}
-		d.end()
+		d.End()
 	})
 }
 
@@ -166,7 +169,7 @@ func BenchmarkChunk(b *testing.B) {
 		out, _ = openai.AppendEvent(out[:0], ev)
 		return true
 	}, nil)
-	d := &decoder{turn: turn, provider: "bench"}
+	d := &decoder{turn: turn, server: upstream.New(upstream.Options{Name: "bench"}, upstream.Dialect{})}
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := d.data("", data); err != nil {

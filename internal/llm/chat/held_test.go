@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hardshell-dev/hardshell/internal/llm/providertest"
+	"github.com/hardshell-dev/hardshell/internal/llm/upstream"
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
 
@@ -54,9 +55,9 @@ func TestDeltasThatComeTogether(t *testing.T) {
 			{"byte by byte", iotest.OneByteReader, false},
 		} {
 			t.Run(tt.name+"/"+how.name, func(t *testing.T) {
-				p := New(Options{Name: "t", BaseURL: "http://upstream.example", MaxRetryWait: time.Nanosecond, Client: &http.Client{Transport: recorded{
-					raw: []byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + tt.in), split: how.read}}})
-				a := providertest.Collect(t, t.Context(), p, hello())
+				p := New(Options{Options: upstream.Options{Name: "t", BaseURL: "http://upstream.example", MaxTries: 1,
+					Client: providertest.Streamed(tt.in, how.read)}})
+				a := providertest.Collect(t, t.Context(), p, providertest.Hello())
 				var got []string
 				for _, ev := range a.Events {
 					if d, ok := ev.(*openai.DeltaEvent); ok && d.Type == openai.EventTextDelta {
@@ -80,8 +81,8 @@ func TestADeltaThatComesAloneIsNotHeld(t *testing.T) {
 		"before a name": "event: x\n\n"} {
 		t.Run(name, func(t *testing.T) {
 			heard := make(chan struct{})
-			p := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
-				writeStream(w, say("a")+tail)
+			p := serve(t, upstream.Options{}, func(w http.ResponseWriter, r *http.Request) {
+				providertest.WriteStream(w, say("a")+tail)
 				select {
 				case <-heard:
 				case <-r.Context().Done():
@@ -89,10 +90,10 @@ func TestADeltaThatComesAloneIsNotHeld(t *testing.T) {
 				case <-time.After(20 * time.Second):
 					t.Error("the delta was held back")
 				}
-				writeStream(w, "\n\n"+say("b")+stopChunk)
+				providertest.WriteStream(w, "\n\n"+say("b")+stopChunk)
 			})
 			var text strings.Builder
-			for ev, err := range p.Stream(t.Context(), hello()) {
+			for ev, err := range p.Stream(t.Context(), providertest.Hello()) {
 				if err != nil {
 					if name == "before half a frame" {
 						break // that frame was never made whole

@@ -1,35 +1,30 @@
 package chat
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
-	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/llm/dialect"
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
-
-// noOutput answers a call that the conversation leaves open: servers refuse a call without an answer.
-const noOutput = "No output was recorded for this call."
 
 // conversation builds the messages of a request.
 type conversation struct {
 	dialect  Dialect
 	messages []openai.ChatMessage
-	turn     int               // index of the assistant message that further calls join, or -1
-	outputs  map[string]string // answers by call id, wherever they stand
-	calls    map[string]bool
+	turn     int // index of the assistant message that further calls join, or -1
+	outputs  dialect.Outputs
 }
 
 // messages translates the conversation. The calls of one model turn go into one assistant message and their answers
 // follow it at once, in the order of the calls: that is the only order that every server takes.
 func (d Dialect) messages(instructions string, items []openai.Item) ([]openai.ChatMessage, error) {
-	c := &conversation{dialect: d, turn: -1, outputs: make(map[string]string), calls: make(map[string]bool),
-		messages: make([]openai.ChatMessage, 0, len(items)+1)}
+	c := &conversation{dialect: d, turn: -1, messages: make([]openai.ChatMessage, 0, len(items)+1)}
 	if instructions != "" {
 		c.add(openai.ChatMessage{Role: "system", Content: openai.ChatText(instructions)})
 	}
-	if err := c.collect(items); err != nil {
+	var err error
+	if c.outputs, err = dialect.Pair(items); err != nil {
 		return nil, err
 	}
 	for i, item := range items {
@@ -37,48 +32,22 @@ func (d Dialect) messages(instructions string, items []openai.Item) ([]openai.Ch
 			return nil, err
 		}
 	}
-	c.answer()
+	if err := c.answer(); err != nil {
+		return nil, err
+	}
 	if !d.KeepRoles {
 		c.mergeSystem()
 	}
 	return c.messages, nil
 }
 
-// collect reads all answers, and refuses one that answers nothing.
-func (c *conversation) collect(items []openai.Item) error {
-	for i, item := range items {
-		switch item.Type {
-		case openai.TypeFunctionCall:
-			if c.calls[item.CallID] {
-				return invalid(fmt.Sprintf("input[%d].call_id", i), "two function calls have the call_id %q", item.CallID)
-			}
-			c.calls[item.CallID] = true
-		case openai.TypeFunctionCallOutput:
-			text, err := outputText(item, fmt.Sprintf("input[%d]", i))
-			if err != nil {
-				return err
-			}
-			if _, twice := c.outputs[item.CallID]; twice {
-				return invalid(fmt.Sprintf("input[%d].call_id", i), "two outputs answer the function call %q", item.CallID)
-			}
-			c.outputs[item.CallID] = text
-		}
-	}
-	for i, item := range items {
-		if item.Type == openai.TypeFunctionCallOutput && !c.calls[item.CallID] {
-			return invalid(fmt.Sprintf("input[%d].call_id", i), "no function call has the call_id %q", item.CallID)
-		}
-	}
-	return nil
-}
-
 // outputText reads an answer. A tool message holds text only, so other parts are refused.
-func outputText(item openai.Item, param string) (string, error) {
+func outputText(o dialect.Output) (string, error) {
 	var out struct {
 		Output openai.Content `json:"output"`
 	}
-	if err := item.Decode(&out); err != nil {
-		return "", malformed(param, item.Type, err)
+	if err := o.Item.Decode(&out); err != nil {
+		return "", dialect.Malformed(o.At, o.Item.Type, err)
 	}
 	var b strings.Builder
 	for _, p := range out.Output {
@@ -86,7 +55,7 @@ func outputText(item openai.Item, param string) (string, error) {
 		case "input_text", "output_text", "text":
 			b.WriteString(p.Text)
 		default:
-			return "", invalid(param+".output", "a function's output of type %q cannot be sent to a Chat Completions server", p.Type)
+			return "", dialect.Invalid(o.At+".output", "a function's output of type %q cannot be sent to a Chat Completions server", p.Type)
 		}
 	}
 	return b.String(), nil
@@ -95,19 +64,23 @@ func outputText(item openai.Item, param string) (string, error) {
 func (c *conversation) add(m openai.ChatMessage) { c.messages = append(c.messages, m) }
 
 // answer ends the model's turn: each of its calls gets its tool message.
-func (c *conversation) answer() {
+func (c *conversation) answer() error {
 	if c.turn < 0 {
-		return
+		return nil
 	}
 	calls := c.messages[c.turn].ToolCalls
 	c.turn = -1
 	for _, call := range calls {
-		text, ok := c.outputs[call.ID]
-		if !ok {
-			text = noOutput
+		text := dialect.NoOutput
+		if o, ok := c.outputs[call.ID]; ok {
+			var err error
+			if text, err = outputText(o); err != nil {
+				return err
+			}
 		}
 		c.add(openai.ChatMessage{Role: "tool", ToolCallID: call.ID, Content: openai.ChatText(text)})
 	}
+	return nil
 }
 
 // item adds one item of the conversation.
@@ -118,15 +91,11 @@ func (c *conversation) item(item openai.Item, param string) error {
 	case openai.TypeFunctionCall:
 		return c.call(item, param)
 	case openai.TypeFunctionCallOutput:
-		c.answer()
-		return nil
+		return c.answer()
 	case openai.TypeReasoning:
 		return nil // opaque to us, and no field of this API takes it back
-	case openai.TypeShellCall, openai.TypeShellCallOutput:
-		return fault.New(fault.Internal, "%s is a %s: it reached provider %q without having been rewritten to a function item",
-			param, item.Type, c.dialect.Provider)
 	default:
-		return invalid(param+".type", "an input item of type %q cannot be served by provider %q", item.Type, c.dialect.Provider)
+		return dialect.RefuseItem(item, param, c.dialect.Provider)
 	}
 }
 
@@ -134,7 +103,7 @@ func (c *conversation) item(item openai.Item, param string) error {
 func (c *conversation) message(item openai.Item, param string) error {
 	var m openai.Message
 	if err := item.Decode(&m); err != nil {
-		return malformed(param, item.Type, err)
+		return dialect.Malformed(param, item.Type, err)
 	}
 	switch m.Role {
 	case "assistant":
@@ -145,13 +114,15 @@ func (c *conversation) message(item openai.Item, param string) error {
 		}
 	case "user":
 	default:
-		return invalid(param+".role", "a message of role %q is not known", m.Role)
+		return dialect.Invalid(param+".role", "a message of role %q is not known", m.Role)
 	}
 	content, err := c.content(m.Content, param+".content")
 	if err != nil {
 		return err
 	}
-	c.answer()
+	if err := c.answer(); err != nil {
+		return err
+	}
 	c.add(openai.ChatMessage{Role: m.Role, Content: content})
 	return nil
 }
@@ -162,7 +133,7 @@ func (c *conversation) assistant(m openai.Message, param string) error {
 		switch p.Type {
 		case "output_text", "input_text", "text", "refusal":
 		default:
-			return invalid(fmt.Sprintf("%s.content[%d].type", param, i), "an assistant's content part of type %q is not known", p.Type)
+			return dialect.Invalid(fmt.Sprintf("%s.content[%d].type", param, i), "an assistant's content part of type %q is not known", p.Type)
 		}
 	}
 	text := m.Content.Text()
@@ -171,7 +142,9 @@ func (c *conversation) assistant(m openai.Message, param string) error {
 		c.messages[c.turn].Content = openai.ChatText(joined)
 		return nil
 	}
-	c.answer()
+	if err := c.answer(); err != nil {
+		return err
+	}
 	c.add(openai.ChatMessage{Role: "assistant", Content: openai.ChatText(text)})
 	c.turn = len(c.messages) - 1
 	return nil
@@ -179,12 +152,17 @@ func (c *conversation) assistant(m openai.Message, param string) error {
 
 // call adds a function call to the open turn.
 func (c *conversation) call(item openai.Item, param string) error {
-	var f openai.FunctionCall
-	if err := item.Decode(&f); err != nil {
-		return malformed(param, item.Type, err)
+	f, err := dialect.ReadCall(item, param)
+	if err != nil {
+		return err
 	}
-	if f.CallID == "" || f.Name == "" {
-		return invalid(param, "a function_call needs a call_id and a name")
+	arguments := f.Arguments
+	switch {
+	case f.Wrong != "": // the model still sees what it wrote
+		wrapped, _ := openai.Marshal(map[string]string{"invalid_json": arguments}) // a map of strings always marshals
+		arguments = string(wrapped)
+	case strings.TrimSpace(arguments) == "":
+		arguments = "{}"
 	}
 	if c.turn < 0 {
 		c.add(openai.ChatMessage{Role: "assistant"})
@@ -195,22 +173,8 @@ func (c *conversation) call(item openai.Item, param string) error {
 		m.Content.Text = nil
 	}
 	m.ToolCalls = append(m.ToolCalls, openai.ChatToolCall{ID: f.CallID, Type: "function",
-		Function: openai.ChatFunctionCall{Name: f.Name, Arguments: openai.ChatArguments(object(f.Arguments))}})
+		Function: openai.ChatFunctionCall{Name: f.Name, Arguments: openai.ChatArguments(arguments)}})
 	return nil
-}
-
-// object makes arguments that a model got wrong harmless: many servers parse the history and refuse the whole
-// conversation for ever when one call's arguments are not an object. The model still sees what it wrote.
-func object(arguments string) string {
-	trimmed := strings.TrimSpace(arguments)
-	if trimmed == "" {
-		return "{}"
-	}
-	if trimmed[0] == '{' && json.Valid([]byte(trimmed)) {
-		return arguments
-	}
-	wrapped, _ := openai.Marshal(map[string]string{"invalid_json": arguments}) // a map of strings always marshals
-	return string(wrapped)
 }
 
 // content translates a message's parts: plain text as one string, which every server takes, else as parts.
@@ -225,7 +189,7 @@ func (c *conversation) content(content openai.Content, param string) (openai.Cha
 			parts = append(parts, openai.ChatPart{Type: "text", Text: p.Text})
 		case "input_image":
 			if p.ImageURL == "" {
-				return openai.ChatContent{}, invalid(at, "an image without image_url cannot be served by provider %q", c.dialect.Provider)
+				return openai.ChatContent{}, dialect.Unserved(at, c.dialect.Provider, "an image without image_url")
 			}
 			detail := p.Detail
 			if detail == "original" {
@@ -234,11 +198,11 @@ func (c *conversation) content(content openai.Content, param string) (openai.Cha
 			parts = append(parts, openai.ChatPart{Type: "image_url", ImageURL: &openai.ChatImage{URL: p.ImageURL, Detail: detail}})
 		case "input_file":
 			if p.FileData == "" {
-				return openai.ChatContent{}, invalid(at, "a file without file_data cannot be served by provider %q", c.dialect.Provider)
+				return openai.ChatContent{}, dialect.Unserved(at, c.dialect.Provider, "a file without file_data")
 			}
 			parts = append(parts, openai.ChatPart{Type: "file", File: &openai.ChatFile{Filename: p.Filename, FileData: p.FileData}})
 		default:
-			return openai.ChatContent{}, invalid(at+".type", "a content part of type %q cannot be served by provider %q", p.Type, c.dialect.Provider)
+			return openai.ChatContent{}, dialect.Unserved(at+".type", c.dialect.Provider, "a content part of type %q", p.Type)
 		}
 	}
 	if len(texts) == len(parts) {

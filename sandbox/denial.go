@@ -281,6 +281,9 @@ func (e *explainer) forbidden(line, lower string) (Denial, bool) {
 	d := e.hint(DenialWrite)
 	if refused != "" {
 		d.Path, d.Denied = refused, "the sandbox may have denied this command "+refused+", or ordinary permissions did"
+		if e.report.Got != RungExternal && path.Dir(refused) != "/" {
+			d.Allow = "if it was, --show " + refused + " would let it be read, and --writable " + path.Dir(refused) + " be written"
+		}
 	}
 	return d, false
 }

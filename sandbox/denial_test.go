@@ -58,7 +58,7 @@ func TestWhatASandboxDenied(t *testing.T) {
 		{"a copy between two mounts", jail, ww, off, 1, "mv: cannot move '/work/a' to '/tmp/a': Invalid cross-device link", "", "", "", ""},
 
 		{"ordinary permissions of the workspace", jail, ww, off, 1, "cat: /work/secret: Permission denied", "", "", "", ""},
-		{"perhaps ordinary permissions", jail, ww, off, 1, "cat: /root/x: Permission denied", "write", "/root/x", "words", "if it was"},
+		{"perhaps ordinary permissions", jail, ww, off, 1, "cat: /root/x: Permission denied", "write", "/root/x", "words", "if it was, --show /root/x would let it be read, and --writable /root be"},
 		{"a protected file replaced", jail, ww, off, 4, "error: could not write config file .git/config: Device or resource busy", "write", "/work/.git/config", "mounts", "a person"},
 		{"its folder away", jail, ww, off, 1, "mv: cannot move '.git' to 'x': Device or resource busy", "write", "/work/.git", "mounts", "a person"},
 		{"a mount, not as root", jail, ww, off, 32, "mount: /mnt: must be superuser to use mount.", "syscall", "", "policy", "outside"},

@@ -147,7 +147,11 @@ func (p *program) usage(err error) int {
 			at = node.FullPath()
 		}
 	}
-	fmt.Fprintf(p.Err, "hardshell: %v\ntry: %s --help\n", err, at)
+	try := at + " --help"
+	if f, ok := fault.As(err); ok && f.Try != "" {
+		try = f.Try
+	}
+	fmt.Fprintf(p.Err, "hardshell: %v\ntry: %s\n", err, try)
 	return exitUsage
 }
 

@@ -18,7 +18,7 @@ type receipt struct {
 	TimedOut    bool     `json:"timed_out,omitempty"`
 	Cancelled   bool     `json:"cancelled,omitempty"`
 	OutOfMemory bool     `json:"out_of_memory,omitempty"`
-	Limit       string   `json:"limit,omitempty"` // "memory" | "processes": the limit of the box that ended it
+	Limit       string   `json:"limit,omitempty"` // "memory" | "processes" | "disk": the limit of the box that ended it
 	Error       string   `json:"error,omitempty"`
 	DurationMS  int64    `json:"duration_ms"`
 	OpenMS      float64  `json:"open_ms"`
@@ -36,7 +36,9 @@ type receipt struct {
 	// Denial is what the sandbox kept the command from, and what would allow it.
 	Denial *sandbox.Denial `json:"denial,omitempty"`
 	// Blocked is what the proxy let nobody reach, a line each, with what would allow it.
-	Blocked  []string `json:"blocked,omitempty"`
+	Blocked []string `json:"blocked,omitempty"`
+	// Removed are files that the command made where only the user's own git may have them, and that were taken away.
+	Removed  []string `json:"removed,omitempty"`
 	duration time.Duration
 }
 
@@ -66,6 +68,9 @@ func (r receipt) write(p *program, asJSON bool) {
 	for _, line := range r.Blocked {
 		fmt.Fprintf(p.Err, "hardshell: blocked by policy: %s\n", line)
 	}
+	for _, path := range r.Removed {
+		fmt.Fprintf(p.Err, "hardshell: removed %s, which the command made and git would obey\n", visible(path))
+	}
 	fmt.Fprintf(p.Err, "hardshell: %s\n", r)
 }
 
@@ -77,7 +82,7 @@ func (r receipt) String() string {
 		how += " (time ran out)"
 	case r.Cancelled:
 		how += " (cancelled)"
-	case r.Limit != "" && r.Limit != "memory":
+	case r.Limit != "":
 		how += " (limit of " + r.Limit + ")"
 	case r.OutOfMemory:
 		how += " (out of memory)"

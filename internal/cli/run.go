@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -12,21 +13,25 @@ import (
 
 	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/internal/cleanup"
+	"github.com/hardshell-dev/hardshell/internal/config"
 	"github.com/hardshell-dev/hardshell/sandbox"
 	"github.com/hardshell-dev/hardshell/sandbox/egress"
 	"github.com/hardshell-dev/hardshell/sandbox/process"
 )
 
 type runCommand struct {
-	Sandbox  string        `enum:"read-only,workspace-write,danger-full-access" default:"workspace-write" placeholder:"MODE" help:"What the command may write: read-only, workspace-write (this folder and a private /tmp), danger-full-access (no restriction at all). Default: workspace-write."`
-	Network  string        `default:"" placeholder:"off|full|allow:HOST,…" help:"What it may reach: off (nothing but its own loopback), full, or named hosts through a proxy (allow:example.com,*.example.org:8443; * is any name). Default: off; full with danger-full-access, which confines nothing."`
-	Timeout  time.Duration `placeholder:"DURATION" help:"End the command after this long, with exit code 124 (30s, 5m; default: never)."`
-	TTY      bool          `name:"tty" help:"Run in a terminal, for programs that want one. Keys go to the command, Ctrl-C too."`
-	JSON     bool          `help:"Write the receipt as a JSON line."`
-	Cwd      string        `placeholder:"DIR" help:"Run in this folder, which is the workspace (default: the current one)."`
-	Writable []string      `placeholder:"DIR" sep:"none" help:"A further folder that may be written, with workspace-write. May be given more than once."`
-	Show     []string      `placeholder:"PATH" sep:"none" help:"Let it see a path that is hidden by default, such as ~/.npmrc. May be given more than once."`
-	Command  []string      `arg:"" passthrough:"partial" name:"command" help:"The command, after --."`
+	Sandbox  string   `enum:"read-only,workspace-write,danger-full-access" default:"workspace-write" placeholder:"MODE" help:"What the command may write: read-only, workspace-write (this folder and a private /tmp), danger-full-access (no restriction at all). Default: workspace-write."`
+	Network  string   `default:"" placeholder:"off|full|allow:HOST,…" help:"What it may reach: off (nothing but its own loopback), full, or named hosts through a proxy (allow:example.com,*.example.org:8443; * is any name). Default: off; full with danger-full-access, which confines nothing."`
+	Timeout  span     `placeholder:"DURATION" help:"End the command after this long, with exit code 124 (30s, 5m; default: never)."`
+	Memory   capacity `placeholder:"SIZE" help:"End it when it takes more memory than this (512mb, 4gb; default: no limit of ours)."`
+	Pids     int      `name:"processes" placeholder:"N" help:"Let it have no more processes than this, and end what keeps trying (default: no limit of ours)."`
+	Disk     capacity `placeholder:"SIZE" help:"End it when it has added more than this to its folders' disks (default: no limit of ours)."`
+	TTY      bool     `name:"tty" help:"Run in a terminal, for programs that want one. Keys go to the command, Ctrl-C too."`
+	JSON     bool     `help:"Write the receipt as a JSON line."`
+	Cwd      string   `placeholder:"DIR" help:"Run in this folder, which is the workspace (default: the current one)."`
+	Writable []string `placeholder:"DIR" sep:"none" help:"A further folder that may be written, with workspace-write. May be given more than once."`
+	Show     []string `placeholder:"PATH" sep:"none" help:"Let it see a path that is hidden by default, such as ~/.npmrc. May be given more than once."`
+	Command  []string `arg:"" passthrough:"partial" name:"command" help:"The command, after --."`
 }
 
 func (runCommand) Help() string {
@@ -49,8 +54,11 @@ func (c runCommand) Run(ctx context.Context, p *program) error {
 	if len(argv) == 0 {
 		return usageError{fault.New(fault.Invalid, "run needs a command").WithTry("hardshell run -- ls -la")}
 	}
-	if c.Timeout < 0 {
-		return usageError{fault.New(fault.Invalid, "a time-out cannot be negative").WithTry("--timeout 30s")}
+	if c.Pids < 0 {
+		return usageError{fault.New(fault.Invalid, "a number of processes cannot be negative").WithTry("--processes 256")}
+	}
+	if c.TTY && !c.JSON && !terminal(p.In) {
+		fmt.Fprintln(p.Err, "hardshell: stdin is no terminal: what comes from it is typed into the command's, and its end as Ctrl-D")
 	}
 	unconfined := c.Sandbox == sandbox.DangerFullAccess.String()
 	switch {
@@ -101,6 +109,9 @@ func (c runCommand) run(ctx context.Context, p *program, argv []string) (receipt
 		}
 		policy.Shown = append(policy.Shown, real)
 	}
+	if policy.Hidden, err = p.hides(cwd); err != nil {
+		return receipt{}, err
+	}
 	if mode == sandbox.WorkspaceWrite { // elsewhere everything can be written anyway
 		if policy.WritableRoots, err = folders("--writable", c.Writable); err != nil {
 			return receipt{}, err
@@ -123,7 +134,8 @@ func (c runCommand) run(ctx context.Context, p *program, argv []string) (receipt
 		undo.Add(func() { proxy.Close() })
 	}
 	start := time.Now()
-	box, err := sandbox.Open(ctx, sandbox.Spec{Dir: dir, Cwd: cwd, Policy: policy})
+	limits := sandbox.Limits{MemoryBytes: int64(c.Memory), Pids: c.Pids, DiskBytes: int64(c.Disk)}
+	box, err := sandbox.Open(ctx, sandbox.Spec{Dir: dir, Cwd: cwd, Policy: policy, Limits: limits})
 	if err != nil {
 		return receipt{}, err
 	}
@@ -139,7 +151,7 @@ func (c runCommand) run(ctx context.Context, p *program, argv []string) (receipt
 		}
 	}
 	opened := time.Since(start)
-	command := process.Command{Key: "run", Argv: argv, Env: environ, Dir: cwd, Stdin: p.In, Timeout: c.Timeout}
+	command := process.Command{Key: "run", Argv: argv, Env: environ, Dir: cwd, Stdin: p.In, Timeout: time.Duration(c.Timeout)}
 	job, exit, err := c.stream(ctx, p, box, command)
 	if err != nil {
 		return receipt{}, err
@@ -153,11 +165,25 @@ func (c runCommand) run(ctx context.Context, p *program, argv []string) (receipt
 			r.Denial = &denial
 		}
 	}
+	r.Removed = box.Removed()
 	var signal Signal
 	if exit.Cancelled && errors.As(context.Cause(ctx), &signal) {
 		r.ExitCode, r.Cancelled = 128+int(signal.Number), true
 	}
 	return r, nil
+}
+
+// hides lists what no command is to see of hardshell itself, beside what no box shows anyway: where the settings put its
+// data, and their file, unless that is part of the workspace.
+func (p *program) hides(workspace string) (paths []string, err error) {
+	data, file, err := config.Own(config.Source{Environ: p.environ, UID: os.Getuid()})
+	if data != "" {
+		paths = append(paths, data)
+	}
+	if in, _ := filepath.Rel(workspace, file); file != "" && !filepath.IsLocal(in) {
+		paths = append(paths, file)
+	}
+	return paths, err
 }
 
 // stream starts the command and passes its streams through until it has ended, with --tty by way of a terminal.
@@ -244,12 +270,23 @@ func folder(flag, dir string) (string, error) {
 		return "", fmt.Errorf("find the working folder: %w", err)
 	}
 	real, err := filepath.EvalSymlinks(abs)
-	if err != nil {
-		return "", fault.Wrap(fault.Invalid, err, "the folder cannot be used").WithTry("%s DIR, with a folder that exists", flag)
+	var info os.FileInfo
+	if err == nil {
+		info, err = os.Stat(real)
 	}
-	info, err := os.Stat(real)
-	if err != nil || !info.IsDir() {
-		return "", fault.New(fault.Invalid, "%s is not a folder", dir).WithTry("%s DIR, with a folder that exists", flag)
+	why := ""
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		why = "it does not exist"
+	case errors.Is(err, fs.ErrPermission):
+		why = "it, or a folder above it, is closed to this user"
+	case err != nil:
+		return "", fault.Wrap(fault.Invalid, err, "%s %s: the folder cannot be used", flag, dir)
+	case !info.IsDir():
+		why = "it is not a folder"
+	}
+	if why != "" {
+		return "", fault.New(fault.Invalid, "open the folder %s: %s", dir, why).WithTry("%s DIR, with a folder that exists", flag)
 	}
 	return real, nil
 }

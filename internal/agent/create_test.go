@@ -74,6 +74,7 @@ func TestRefusals(t *testing.T) {
 		"expiry":                  {env(`{"type":"container_auto","expires_after":{"anchor":"now","minutes":5}}`), fault.Invalid, "shell_environment_rejected", "tools[0].environment.expires_after.anchor", false},
 		"network":                 {env(`{"type":"container_auto","network_policy":{"type":"open","allowed_domains":["a.example"]}}`), fault.Invalid, "shell_environment_rejected", "tools[0].environment.network_policy.type", false},
 		"network of a reference":  {env(`{"type":"container_reference","container_id":"cntr_1","network_policy":{"type":"allowlist","allowed_domains":["a.example"]}}`), fault.Invalid, "shell_environment_rejected", "tools[0].environment.network_policy", true},
+		"memory of a reference":   {env(`{"type":"container_reference","container_id":"cntr_1","memory_limit":"2g"}`), fault.Invalid, "shell_environment_rejected", "tools[0].environment.memory_limit", true},
 		"reference without id":    {env(`{"type":"container_reference"}`), fault.Invalid, "missing_required_parameter", "tools[0].environment.container_id", false},
 		"reference to none":       {env(`{"type":"container_reference","container_id":"cntr_none"}`), fault.NotFound, "container_not_found", "tools[0].environment.container_id", false},
 		"reference expired":       {env(`{"type":"container_reference","container_id":"cntr_old"}`), fault.Expired, "container_expired", "tools[0].environment.container_id", false},

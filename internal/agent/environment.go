@@ -16,7 +16,7 @@ type place struct {
 	id       string                   // the container; empty until one is made for the first call
 	used     bool                     // it was there before this request
 	memory   string                   // its memory limit as it was asked for
-	network  *container.NetworkPolicy // nil is no network
+	network  *container.NetworkPolicy // of its commands, which may be less than the container's; nil is no network
 	skills   []container.Skill        // that it has or gets
 	spec     container.CreateSpec     // of the container to make
 	replaced bool                     // the chain's own container is gone: the model is told
@@ -122,7 +122,7 @@ func (a *Agent) autoPlace(ctx context.Context, org string, env *openai.Environme
 	if err != nil {
 		return place{}, err
 	}
-	return place{id: c.ID, used: true, spec: container.CreateSpec{Skills: spec.Skills}, memory: c.MemoryLimit, network: c.Network,
+	return place{id: c.ID, used: true, spec: container.CreateSpec{Skills: spec.Skills}, memory: c.MemoryLimit, network: narrower(spec.Network, c.Network),
 		skills: joined(has, skills), param: param}, nil
 }
 
@@ -143,6 +143,15 @@ func underSkills(param string, err error) error {
 		return under(param, err)
 	}
 	return e.WithParam(param + "." + e.Param)
+}
+
+// narrower is the policy that a request's commands have in a container that is there: its own, which was found to be no
+// wider, or the container's.
+func narrower(asked, has *container.NetworkPolicy) *container.NetworkPolicy {
+	if asked != nil {
+		return asked
+	}
+	return has
 }
 
 // sameMemory says whether a limit that is asked for, if any, is the one that a container has.
@@ -174,11 +183,19 @@ func (a *Agent) referencedPlace(ctx context.Context, org string, env *openai.Env
 	if err := a.containers.Admits(ctx, org, c.ID, env.NetworkPolicy); err != nil {
 		return place{}, under(param, err)
 	}
+	asked, _, err := container.ReadNetwork(env.NetworkPolicy)
+	if err != nil {
+		return place{}, under(param, err)
+	}
+	if env.MemoryLimit != nil && !sameMemory(*env.MemoryLimit, c.MemoryLimit) {
+		return place{}, rejected(param+".memory_limit", "The container has the memory limit %q, which can't be changed.", c.MemoryLimit).
+			WithTry("leaving memory_limit out, or a new container")
+	}
 	has, err := a.containers.Skills(ctx, org, c.ID)
 	if err != nil {
 		return place{}, err
 	}
-	return place{id: c.ID, used: true, memory: c.MemoryLimit, network: c.Network, skills: has}, nil
+	return place{id: c.ID, used: true, memory: c.MemoryLimit, network: narrower(asked, c.Network), skills: has}, nil
 }
 
 // rejected is the refusal of an environment that is well-formed and can't be had.

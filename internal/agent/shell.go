@@ -192,7 +192,7 @@ func (l *loop) runCommands(ctx context.Context, c *call, was *told) {
 			command := container.Command{Key: l.key(c), Index: i, Script: script,
 				Timeout: timeout(c.item.Action.TimeoutMS), MaxOutput: l.plan.viewSize(c.item.Action.MaxOutputLength),
 				Dir: c.item.Action.WorkingDirectory, Env: c.item.Action.Env, Stdin: c.item.Action.Stdin,
-				Lease: l.run.ID(), Fence: uint64(l.run.Fence())}
+				Network: l.plan.place.network, Lease: l.run.ID(), Fence: uint64(l.run.Fence())}
 			e, gone, err := l.start(ctx, command, was.taken)
 			l.heed(err)
 			if err != nil {

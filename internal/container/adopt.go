@@ -183,15 +183,23 @@ func (s *Service) adoptOne(ctx context.Context, r row) error {
 		}
 		return nil
 	}
+	p := s.place(r.ID)
+	narrowed, err := p.narrowing.restore(spec)
+	if err != nil {
+		s.log.Error("an adopted container gets no network", "container", r.ID, "error", err)
+	}
+	spec.Narrowed = &narrowed
 	box, err := adopter.Adopt(ctx, spec)
+	spec.Narrowed = nil
 	if err != nil || box == nil {
+		s.forget(p)
 		return err
 	}
 	ws, err := s.runtime.Prepare(ctx, spec)
 	if err != nil {
+		s.forget(p)
 		return errors.Join(err, box.Close(ctx))
 	}
-	p := s.place(r.ID)
 	b := &boot{done: make(chan struct{}), box: box}
 	close(b.done)
 	p.mu.Lock()
@@ -204,6 +212,7 @@ func (s *Service) adoptOne(ctx context.Context, r row) error {
 	isolation := box.Isolation()
 	s.seenBox.Store(&isolation)
 	live := box.Live()
+	s.keep(p, box, live)
 	for _, job := range live {
 		p.running++
 		s.wg.Go(func() {

@@ -27,8 +27,11 @@ type Command struct {
 	Dir       string            // where it starts, relative to /mnt/data or absolute; empty is /mnt/data
 	Env       map[string]string // added to what every command starts with
 	Stdin     string
-	Lease     string // whose Fence it is: the response's id; empty is the Key
-	Fence     uint64 // the owner's; one lower than was seen for the lease is refused with CodeStaleOwner
+	// Network is what it may reach, if that is less than its container may; nil is the container's. While it runs, all that
+	// runs in the container has no more; what it leaves running has the container's afterwards.
+	Network *NetworkPolicy
+	Lease   string // whose Fence it is: the response's id; empty is the Key
+	Fence   uint64 // the owner's; one lower than was seen for the lease is refused with CodeStaleOwner
 }
 
 const (
@@ -134,10 +137,15 @@ func (s *Service) start(ctx context.Context, p *place, ws Workspace, c Command) 
 	e := &Execution{service: s, place: p, tree: tree, script: script, workspace: ws,
 		timeout: s.limits.timeout(c.Timeout), chars: s.limits.output(c.MaxOutput), begun: s.now(), done: make(chan struct{})}
 	e.output = c.output(ws)
+	if e.widen, err = s.narrow(p, c.Key, c.Network); err != nil {
+		e.removeScript()
+		return nil, err
+	}
 	e.span = tree.open()
 	e.job, b, err = s.startIn(ctx, p, b, process.Command{Key: c.Key, Index: c.Index, Argv: argv, Env: c.environment(ws.Shell),
 		Dir: c.dir(), Stdin: c.stdin(), Timeout: e.timeout, Lease: c.Lease, Fence: c.Fence})
 	if err != nil {
+		e.widen()
 		e.span.close()
 		e.removeScript()
 		return nil, failed(err, "The command could not be started.")

@@ -58,6 +58,7 @@ type Execution struct {
 	begun     time.Time
 	detach    func() bool
 	blocker   Blocker // nil without a network policy
+	widen     func()  // ends the hold of its own network policy
 	breach    atomic.Pointer[breach]
 
 	done   chan struct{} // closed when result and err are set
@@ -97,6 +98,9 @@ func (e *Execution) finish() {
 	defer close(e.done)
 	exit, err := e.job.Wait(ctx)
 	e.detach()
+	if !handedOver(err) {
+		e.widen()
+	}
 	e.service.disk.left(e)
 	ended := e.service.now()
 	defer e.service.leave(e.place)

@@ -138,7 +138,7 @@ func (n Network) options(p *NetworkPolicy, secrets []DomainSecret) (*egress.Opti
 		}
 		return nil, nil
 	}
-	policy, err := egress.ParsePolicy(p.Type, p.AllowedDomains, n.Egress.Bundles)
+	policy, err := n.policy(p)
 	if err != nil {
 		return nil, err
 	}
@@ -210,8 +210,8 @@ func (s *Service) admitNetwork(spec CreateSpec) (*egress.Options, error) {
 	return o, nil
 }
 
-// Admits says whether a request may use a container with a policy of its own. A policy is the container's from its
-// creation; a request may repeat it, secrets and all, as clients do in every turn.
+// Admits says whether a request may use a container with a policy of its own. The container's is that from its creation;
+// a request may repeat it, secrets and all, as clients do in every turn, or ask for less: [Command.Network].
 func (s *Service) Admits(ctx context.Context, org, id string, p *openai.NetworkPolicy) error {
 	asked, secrets, err := ReadNetwork(p)
 	if err != nil || asked == nil {
@@ -226,10 +226,18 @@ func (s *Service) Admits(ctx context.Context, org, id string, p *openai.NetworkP
 		has = *r.Network
 	}
 	refuse := func(param string) error {
-		return fault.New(fault.Invalid, "The network policy of container %s was set when it was made, and can't be changed: %s.", id, has).
+		return fault.New(fault.Invalid, "The network policy of container %s was set when it was made, and can only be narrowed: %s.", id, has).
 			WithCode("shell_environment_rejected").WithParam("network_policy" + param).WithTry("leave network_policy out, or use a new container")
 	}
-	if mine, theirs := sorted(has.AllowedDomains), sorted(asked.AllowedDomains); asked.Type != has.Type || !slices.Equal(mine, theirs) {
+	mine, err := s.network.policy(&has)
+	if err != nil {
+		return rejected(err) // the operator allows less than when it was made
+	}
+	theirs, err := s.network.policy(asked)
+	if err != nil {
+		return rejected(err)
+	}
+	if !mine.Covers(theirs) {
 		return refuse("")
 	}
 	kept, err := s.seal.open(r.ID, r.secrets)
@@ -245,6 +253,11 @@ func (s *Service) Admits(ctx context.Context, org, id string, p *openai.NetworkP
 		}
 	}
 	return nil
+}
+
+// policy reads a policy with the operator's bundles.
+func (n Network) policy(p *NetworkPolicy) (egress.Policy, error) {
+	return egress.ParsePolicy(p.Type, p.AllowedDomains, n.Egress.Bundles)
 }
 
 func sorted(list []string) []string { return slices.Compact(slices.Sorted(slices.Values(list))) }

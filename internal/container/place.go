@@ -17,6 +17,8 @@ type place struct {
 	listing sync.Mutex // one look at the workspace at a time
 	walked  bool       // rows have caught up with what the workspace held before its box; under listing
 
+	narrowing narrowing
+
 	mu      sync.Mutex
 	spec    Spec
 	ws      *Workspace // nil until prepared
@@ -210,7 +212,7 @@ func (s *Service) box(ctx context.Context, p *place) (*boot, *tree, error) {
 		if p.tree == nil {
 			p.tree = s.watch.add(p.ws.Dir)
 		}
-		s.wg.Go(func() { s.open(p.spec, b, old) })
+		s.wg.Go(func() { s.open(p, p.spec, b, old) })
 	}
 	tree := p.tree
 	p.mu.Unlock()
@@ -227,7 +229,7 @@ func (s *Service) box(ctx context.Context, p *place) (*boot, *tree, error) {
 }
 
 // open is the boot itself. It belongs to nobody's request: whoever waits for it may go.
-func (s *Service) open(spec Spec, b, old *boot) {
+func (s *Service) open(p *place, spec Spec, b, old *boot) {
 	defer close(b.done)
 	ctx, cancel := context.WithTimeout(s.ctx, bootTimeout)
 	defer cancel()
@@ -244,6 +246,12 @@ func (s *Service) open(spec Spec, b, old *boot) {
 		return
 	}
 	b.box, b.err = s.runtime.Open(ctx, spec)
+	if b.err == nil {
+		if b.err = p.narrowing.entered(b.box); b.err != nil {
+			b.box.Close(ctx)
+			b.box = nil
+		}
+	}
 	if b.err != nil {
 		b.err = failed(b.err, "The container could not be started.")
 		s.log.Error("a container could not be started", "container", spec.ID, "error", b.err)

@@ -31,7 +31,7 @@ func (s CallState) String() string {
 }
 
 // Reattach finds a command again that this owner, or one before it, has or may have started: of c it reads Key, Index,
-// Lease, Fence, MaxOutput and Timeout, the last as it was given to Exec. It starts nothing and boots nothing. The lease's
+// Lease, Fence, MaxOutput, Network and Timeout, the last as it was given to Exec. It starts nothing and boots nothing. The lease's
 // fence is raised first, so that after NeverStarted no earlier owner can start the command.
 //
 // The Execution is that of Exec: its output from the first byte, its end, its cancel; when ctx ends, the command is
@@ -67,6 +67,11 @@ func (s *Service) Reattach(ctx context.Context, org, containerID string, c Comma
 	e := &Execution{service: s, place: p, boot: b, tree: tree, job: found.Job, script: scriptName(c), workspace: ws, isolation: isolation,
 		timeout: s.limits.timeout(c.Timeout), chars: s.limits.output(c.MaxOutput), begun: found.Begun, done: make(chan struct{})}
 	e.output = c.output(ws)
+	if e.widen, err = s.narrow(p, c.Key, c.Network); err != nil {
+		s.log.Error("a command's network policy can't be held any more", "container", containerID, "error", err)
+		e.widen = func() {}
+		defer e.Cancel()
+	}
 	e.span = tree.openSince(found.Begun)
 	s.watchOver(ctx, e)
 	return e, found.State, nil

@@ -82,8 +82,10 @@ type Spec struct {
 	Fence       uint64        // the owner's: a box refuses a lower one than it has seen
 	// Egress is what commands may reach, by way of a proxy that a Proxied runtime serves inside; nil is no proxy, and
 	// nothing to reach. A runtime that is not Proxied gets only what lets nothing through.
-	Egress  *egress.Options
-	refused error // why no box may be made of this
+	Egress *egress.Options
+	// Narrowed is what an adopted box may reach from the first moment on, which is less than Egress.Policy; nil is that.
+	Narrowed *egress.Policy
+	refused  error // why no box may be made of this
 }
 
 // Workspace is a container's folders on this host.

@@ -58,6 +58,22 @@ func (p Policy) Covers(q Policy) bool {
 	return !slices.ContainsFunc(q.rules, func(r Rule) bool { return !p.coversRule(r) })
 }
 
+// And is what both let through. Of two entries that overlap, and of which neither covers the other, it has nothing.
+func (p Policy) And(q Policy) Policy {
+	var both []Rule
+	for _, r := range p.rules {
+		if q.coversRule(r) {
+			both = append(both, r)
+		}
+	}
+	for _, r := range q.rules {
+		if p.coversRule(r) {
+			both = append(both, r)
+		}
+	}
+	return Policy{both}
+}
+
 func (p Policy) coversRule(r Rule) bool {
 	return slices.ContainsFunc(p.rules, func(mine Rule) bool { return mine.covers(r) })
 }

@@ -54,6 +54,12 @@ func newExit(spec container.Spec, adopted bool) (*exit, error) {
 	if err != nil {
 		return nil, err
 	}
+	if adopted && spec.Narrowed != nil {
+		if err := proxy.Narrow(*spec.Narrowed); err != nil {
+			proxy.Close()
+			return nil, err
+		}
+	}
 	if !adopted {
 		if err := keep(kept, proxy); err != nil {
 			proxy.Close()
@@ -132,6 +138,14 @@ func (e *exit) network() sandbox.Network {
 		return sandbox.NetworkOff
 	}
 	return sandbox.NetworkProxied
+}
+
+// Narrow has the proxy let through less.
+func (b box) Narrow(to egress.Policy) error {
+	if b.exit == nil {
+		return nil
+	}
+	return b.exit.proxy.Narrow(to)
 }
 
 // Blocked says what the policy kept from commands since a time.

@@ -39,6 +39,7 @@ var (
 	_ container.Adopter   = (*runtime)(nil)
 	_ container.Bounded   = (*runtime)(nil)
 	_ container.Keeper    = box{}
+	_ container.Narrower  = box{}
 	_ container.Job       = (*process.Job)(nil)
 )
 

@@ -38,6 +38,7 @@ var edges = map[[2]string]string{
 	{"internal/llm/*", "internal/llm/dialect"}:      "what all dialects read of a request is read once",
 	{"internal/llm/*", "internal/llm/upstream"}:     "what all dialects do over HTTP is done once",
 	{"terminal/approval", "terminal/command"}:       "a decision reads the syntax tree",
+	{"terminal/session", "terminal/screen"}:         "a session's text is what a terminal would show",
 	{"sandbox", "sandbox/process"}:                  "a box makes jobs",
 	{"sandbox", "sandbox/resident"}:                 "a box talks to its resident",
 	{"sandbox/process", "sandbox/resident"}:         "the layout of a job folder is written down once, beside its writer",

@@ -93,6 +93,10 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 	if err != nil {
 		return nil, err
 	}
+	downloads, err := downloadsOf(limits)
+	if err != nil {
+		return nil, err
+	}
 	containers, err := container.New(ctx, container.Options{Network: network, DB: db, Runtime: runtimeOf(c), Dir: filepath.Join(c.Storage.Data, "containers"),
 		Logger: logger, Blobs: bytes, Uploads: files, Skills: skills, Limits: container.Limits{
 			DefaultTimeout: seconds(limits.DefaultCommandTimeoutSecs), MaxTimeout: seconds(limits.CommandTimeoutSecs), MaxOutput: limits.MaxOutputChars,
@@ -109,7 +113,7 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 	models := llm.NewRouter(llm.Options{Providers: providersOf(c), Aliases: c.Models.Aliases, Default: c.Models.Default})
 	loop := agent.New(responses, containers, models, agent.Options{MaxIterations: c.Features.ServerTools.MaxIterations,
 		EnvironmentDescription: limits.EnvironmentDescription, DefaultEnvironment: c.Features.Shell.DefaultEnvironment,
-		Workers: c.Features.Responses.BackgroundWorkers, InOrder: limits.CommandsInOrder, Uploads: files, Logger: logger})
+		Workers: c.Features.Responses.BackgroundWorkers, InOrder: limits.CommandsInOrder, Uploads: files, Downloads: downloads, Logger: logger})
 	facts := containers.Facts(ctx)
 	door := gateway.New(gateway.Options{Tenants: tenants, MaxBody: c.Server.MaxBodyBytes, AllowedHosts: c.Server.AllowedHosts,
 		Logger: logger, Health: func() any { return healthOf(facts) }})
@@ -133,6 +137,15 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 			return errors.Join(err, db.Close())
 		},
 	}, nil
+}
+
+// downloadsOf fetches the files that requests name by address.
+func downloadsOf(l config.ShellLimits) (*file.Downloader, error) {
+	f, key, err := l.Fetching()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", key, err)
+	}
+	return file.NewDownloader(file.DownloadOptions{Schemes: f.Schemes, Timeout: f.Timeout, Egress: egress.Options{Pinned: f.Pinned}}), nil
 }
 
 // networkOf is what hosted commands may reach at most. The account of each connection goes to the log: names, verdict and

@@ -97,10 +97,17 @@ type ShellLimits struct {
 	AllowedEgressHosts []string `toml:"allowed_egress_hosts"`
 	// AllowedEgressRanges are private address ranges that an allowed name may lead to all the same: 10.1.0.0/16.
 	AllowedEgressRanges []string `toml:"allowed_egress_ranges"`
-	// EgressBundles are lists of hosts under a name, for "bundle:NAME": npm, pip, go, cargo, apt or any other.
+	// EgressBundles are lists of hosts under a name, for "bundle:NAME". npm, pip, go, cargo and apt have the hosts that those
+	// tools ask by default; a row replaces them, and an empty one takes the bundle away.
 	EgressBundles map[string][]string `toml:"egress_bundles"`
 	// AllowedDomainSecrets are secrets that requests may name, by the variable in which a command finds the placeholder.
 	AllowedDomainSecrets map[string]DomainSecret `toml:"allowed_domain_secrets"`
+	// InputFileURLs says which addresses a file_url may have: https, http (both) or off.
+	InputFileURLs string `toml:"input_file_urls"`
+	// InputFileURLRanges are private address ranges that the name in a file_url may lead to all the same: 10.1.0.0/16.
+	InputFileURLRanges []string `toml:"input_file_url_ranges"`
+	// InputFileURLTimeoutSecs is how long the fetching of one file_url may take.
+	InputFileURLTimeoutSecs int `toml:"input_file_url_timeout_secs"`
 	// DefaultCPULimit is how many processors' worth of time a container gets. 0 leaves it to features.shell.cpus.
 	DefaultCPULimit float64 `toml:"default_cpu_limit"`
 	// MaxPids is how many processes and threads a container may have.
@@ -200,7 +207,8 @@ func Default() Config {
 		Features: Features{
 			Shell: Shell{Type: ShellJail, DefaultEnvironment: EnvironmentAuto},
 			ServerTools: ServerTools{MaxIterations: 10,
-				ShellLimits: ShellLimits{CommandTimeoutSecs: 1800, DefaultCommandTimeoutSecs: 300, MaxOutputChars: 8000, MaxPids: 2048}},
+				ShellLimits: ShellLimits{CommandTimeoutSecs: 1800, DefaultCommandTimeoutSecs: 300, MaxOutputChars: 8000, MaxPids: 2048,
+					InputFileURLs: URLsHTTPS, InputFileURLTimeoutSecs: 30}},
 			Containers: Containers{DefaultIdleTTLSecs: 20 * 60, MaxIdleTTLSecs: 60 * 24 * 3600, KeepExpiredSecs: 24 * 3600,
 				MaxFileMB: 512, DiskMB: 10 << 10, ReserveDiskMB: 512},
 			Files:     Files{MaxFileMB: 512},
@@ -218,6 +226,13 @@ const (
 	ShellNone        = "none"
 	EnvironmentAuto  = "container_auto"
 	EnvironmentLocal = "local"
+)
+
+// The values of features.server_tools.shell_limits.input_file_urls.
+const (
+	URLsHTTPS = "https"
+	URLsHTTP  = "http"
+	URLsOff   = "off"
 )
 
 // The values of providers.NAME.type that this version serves.

@@ -119,6 +119,7 @@ func TestEveryLeafHasAVariable(t *testing.T) {
 		"features.shell.default_environment": "local", "providers.NAME.base_url": "http://127.0.0.1:9/v1",
 		"providers.NAME.type": "chat", "providers.NAME.max_tokens_field": "max_tokens", "log.level": "debug", "log.format": "json", "providers.NAME.cache": "5m",
 		"storage.data": "/somewhere", "server.tls.cert": "/c.pem", "server.tls.key": "/k.pem",
+		limitsKey + "input_file_urls": "off", limitsKey + "input_file_url_ranges": "10.1.0.0/16", limitsKey + "input_file_url_timeout_secs": "10",
 		EgressKey: "*.a.example, b.example:8443", limitsKey + "allowed_egress_ranges": "10.1.0.0/16", limitsKey + "egress_bundles.NAME": "a.example",
 		limitsKey + "allowed_domain_secrets.NAME.value": "hidden-value", limitsKey + "allowed_domain_secrets.NAME.allowed_hosts": "a.example",
 		"storage.container_files.backend": "database", "storage.container_files.s3.endpoint": "https://s3.example.com",

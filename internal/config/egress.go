@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/sandbox/egress"
@@ -44,6 +45,31 @@ func (l ShellLimits) Outgoing() (o Outgoing, key string, err error) {
 	return o, "", nil
 }
 
+// Fetching is how the files of file_url come in.
+type Fetching struct {
+	Schemes []string // none: none is fetched
+	Timeout time.Duration
+	Pinned  []netip.Prefix
+}
+
+// Fetching reads the limits' keys of file_url. On an error the key that is wrong is returned with it.
+func (l ShellLimits) Fetching() (f Fetching, key string, err error) {
+	switch l.InputFileURLs {
+	case URLsHTTPS:
+		f.Schemes = []string{"https"}
+	case URLsHTTP:
+		f.Schemes = []string{"https", "http"}
+	case URLsOff:
+	default:
+		return Fetching{}, limitsKey + "input_file_urls", invalid("%q is not a kind of address", l.InputFileURLs).WithTry(`"https", "http" for both, or "off"`)
+	}
+	if f.Pinned, err = egress.ParsePins(l.InputFileURLRanges); err != nil {
+		return Fetching{}, limitsKey + "input_file_url_ranges", err
+	}
+	f.Timeout = time.Duration(l.InputFileURLTimeoutSecs) * time.Second
+	return f, "", nil
+}
+
 // checkEgress refuses entries that mean nothing, and secrets without hosts.
 func (l ShellLimits) checkEgress() (string, *fault.Error) {
 	wrong := func(key string, err error) (string, *fault.Error) {
@@ -54,6 +80,9 @@ func (l ShellLimits) checkEgress() (string, *fault.Error) {
 		return key, f
 	}
 	if _, key, err := l.Outgoing(); err != nil {
+		return wrong(key, err)
+	}
+	if _, key, err := l.Fetching(); err != nil {
 		return wrong(key, err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.AllowedDomainSecrets)) {

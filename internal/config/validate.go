@@ -105,6 +105,7 @@ func (l *Loaded) checkFeatures() (string, *fault.Error) {
 		{"features.server_tools.shell_limits.max_output_chars", limits.MaxOutputChars, 100, 1 << 20},
 		{"features.server_tools.shell_limits.default_mem_limit_mb", limits.DefaultMemLimitMB, 0, 1 << 24},
 		{"features.server_tools.shell_limits.max_mem_limit_mb", limits.MaxMemLimitMB, 0, 1 << 24},
+		{limitsKey + "input_file_url_timeout_secs", limits.InputFileURLTimeoutSecs, 1, 60},
 		{"features.containers.default_idle_ttl_secs", f.Containers.DefaultIdleTTLSecs, 1, 1 << 30},
 		{"features.containers.max_idle_ttl_secs", f.Containers.MaxIdleTTLSecs, 1, 1 << 30},
 		{"features.responses.retention_secs", f.Responses.RetentionSecs, 0, 1 << 31},

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -10,20 +11,23 @@ import (
 // bundlePrefix marks an entry of an allowlist that stands for a bundle's hosts.
 const bundlePrefix = "bundle:"
 
-// BundleNames returns the bundles that an operator may fill, one for each package tool we set variables for.
-func BundleNames() []string { return []string{"npm", "pip", "go", "cargo", "apt"} }
+// BundleNames returns the bundles that are built in, one for each package tool we set variables for.
+func BundleNames() []string { return slices.Sorted(maps.Keys(registries)) }
 
-// Bundles are named lists of hosts, so that a person allows "bundle:npm" and need not know a registry's hosts. Which
-// hosts those are is the operator's configuration; none is built in. An operator may add names of their own.
+// Bundles are named lists of hosts, so that a person allows "bundle:npm" and need not know a registry's hosts. The zero
+// value has none; [ParseBundles] begins with those of the package tools.
 type Bundles struct {
 	names []string
 	rules map[string][]Rule
 }
 
-// ParseBundles reads the operator's table of names and entries.
+// ParseBundles reads the operator's table of names and entries. A row replaces the built-in one of its name; without
+// entries there is no such bundle.
 func ParseBundles(table map[string][]string) (Bundles, error) {
 	b := Bundles{rules: map[string][]Rule{}}
-	for name, entries := range table {
+	all := maps.Clone(registries)
+	maps.Copy(all, table)
+	for name, entries := range all {
 		if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
 			return Bundles{}, fault.New(fault.Invalid, "%q is not a bundle's name: lower-case letters, digits, - and _", name)
 		}
@@ -58,7 +62,7 @@ func (b Bundles) parse(entries []string) ([]Rule, error) {
 			if len(b.names) > 0 {
 				return nil, err.WithTry("one of %s, or name the hosts themselves", strings.Join(b.names, ", "))
 			}
-			return nil, err.WithTry("name the hosts themselves; the operator's configuration fills no bundle")
+			return nil, err.WithTry("name the hosts themselves")
 		}
 		rules = append(rules, hosts...)
 	}

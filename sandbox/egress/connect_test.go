@@ -166,6 +166,14 @@ func TestARefusalNamesTheCeiling(t *testing.T) {
 	if got := r.says("CONNECT b.test:443 HTTP/1.1\r\n\r\n"); !strings.Contains(got, `once the operator has "b.test" in limits.allowed_egress_hosts`) {
 		t.Errorf("%q", got)
 	}
+	// Of a package tool's host it names the bundle, which has its other hosts too.
+	r = newRig(t, func(_ *rig, o *Options) {
+		o.Bundles, _ = ParseBundles(nil)
+		o.Ceiling, _ = ParseCeiling("limits.allowed_egress_hosts", []string{"a.test"}, o.Bundles)
+	}, "a.test")
+	if got := r.says("CONNECT " + registries["pip"][1] + ":443 HTTP/1.1\r\n\r\n"); !strings.Contains(got, `add "bundle:pip" to network_policy.allowed_domains, once the operator has "bundle:pip" in limits.allowed_egress_hosts`) {
+		t.Errorf("%q", got)
+	}
 }
 
 func TestTheZeroProxyLetsNothingThrough(t *testing.T) {

@@ -113,7 +113,7 @@ func TestCeiling(t *testing.T) {
 }
 
 func TestPolicies(t *testing.T) {
-	bundles, _ := ParseBundles(map[string][]string{"npm": {"npm.test", "*.npm.test"}})
+	bundles, _ := ParseBundles(map[string][]string{"npm": {"npm.test", "*.npm.test"}, "cargo": {}})
 	for _, c := range []struct {
 		kind    string
 		domains []string
@@ -155,15 +155,56 @@ func TestARuleThatInspectsWins(t *testing.T) {
 	}
 }
 
-// What a bundle is filled with is the operator's business; none of ours is named in this repository.
-func TestBundlesAreEmptyUnlessConfigured(t *testing.T) {
+// R9: each package tool has a bundle without a configuration. It opens whole hosts on the ports of the web, none of the
+// hosts is open without it, and one of an operator's replaces it.
+func TestBuiltInBundles(t *testing.T) {
 	b, err := ParseBundles(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if got := strings.Join(BundleNames(), " "); got != "apt cargo go npm pip" {
+		t.Errorf("bundles %s", got)
+	}
+	own, err := ParseBundles(map[string][]string{"npm": {"npm.test"}, "pip": {}, "mine": {"a.test"}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range BundleNames() {
-		if _, err := ParsePolicy(TypeAllowlist, []string{"bundle:" + name}, b); err == nil {
-			t.Errorf("the bundle %s has hosts", name)
+		p, err := ParsePolicy(TypeAllowlist, []string{"bundle:" + name}, b)
+		if err != nil || p.Disabled() {
+			t.Fatalf("%s: %v, %v", name, p, err)
+		}
+		for _, r := range p.rules {
+			if r.raw || r.any || r.host == "" || !slices.Equal(r.ports, webPorts) {
+				t.Errorf("%s opens %s", name, r)
+			}
+			d := dest{strings.TrimPrefix(r.host, "."), 443}
+			if r.host[0] == '.' {
+				d.host = "x" + r.host
+			}
+			if got := b.offering(d); len(got) != 1 || got[0] != name {
+				t.Errorf("%v is offered by %q", d, got)
+			}
+			if ok, _ := (Policy{}).pass(d); ok || (Ceiling{}).holds(d) {
+				t.Errorf("%v is open without a bundle", d)
+			}
+		}
+		mine, err := ParsePolicy(TypeAllowlist, []string{"bundle:" + name}, own)
+		switch {
+		case name == "pip":
+			if err == nil {
+				t.Error("a row without hosts leaves the built-in ones")
+			}
+		case err != nil:
+			t.Errorf("%s: %v", name, err)
+		case name == "npm":
+			if got := mine.Domains(); !slices.Equal(got, []string{"npm.test"}) {
+				t.Errorf("an operator's mirror is joined by %q", got)
+			}
+		default:
+			if !slices.Equal(mine.Domains(), p.Domains()) {
+				t.Errorf("%s: %q", name, mine.Domains())
+			}
 		}
 	}
 	if _, err := ParseBundles(map[string][]string{"Bad Name": {"a.test"}}); err == nil {

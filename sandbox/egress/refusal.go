@@ -124,7 +124,7 @@ func (p *Proxy) notAllowed(d dest) *refusal {
 	if key := p.options.Key; p.options.Ceiling.holds(d) {
 		r.try = fmt.Sprintf("add %s to %s", what, key)
 	} else if above := p.options.Ceiling.key; above != "" {
-		r.try = fmt.Sprintf("add %s to %s, once the operator has %q in %s", what, key, entry, above)
+		r.try = fmt.Sprintf("add %s to %s, once the operator has %s in %s", what, key, what, above)
 	} else {
 		r.try = fmt.Sprintf("add %s to %s, once the operator allows it", what, key)
 	}

@@ -103,7 +103,7 @@ func (n *internet) dial(ctx context.Context, to netip.AddrPort) (net.Conn, error
 // network is the operator's side: what may be opened, and one secret.
 func (n *internet) network(t testing.TB, ceiling ...string) container.Network {
 	t.Helper()
-	bundles, err := egress.ParseBundles(map[string][]string{"npm": {"npm.test"}})
+	bundles, err := egress.ParseBundles(map[string][]string{"npm": {"npm.test"}, "cargo": {}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -152,6 +152,26 @@ func TestALateEndIsWrittenByOneOfManyRounds(t *testing.T) {
 	}
 }
 
+// Such an end can be deleted like any other, once, and nothing brings it back.
+func TestALateEndThatWasRefusedIsDeleted(t *testing.T) {
+	s := newService(t)
+	refuseRows(t, s, true)
+	r := refused(t, s)
+	if err := s.Delete(within(t), org, r.ID()); err != nil {
+		t.Fatal(err)
+	}
+	refuseRows(t, s, false)
+	if err := s.settle(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Delete(within(t), org, r.ID()); fault.KindOf(err) != fault.NotFound {
+		t.Errorf("a second time: %v", err)
+	}
+	if n := onDisk(t, s, r.ID()); n != 0 {
+		t.Errorf("%d rows", n)
+	}
+}
+
 // refuseRows has the disk refuse every new response from now on, or take them again.
 func refuseRows(t *testing.T, s *Service, yes bool) {
 	t.Helper()

@@ -79,6 +79,49 @@ func TestManyReadersSeeOneLog(t *testing.T) {
 	}
 }
 
+// A reader of a stored response that stands still, or goes away without a word, holds neither its owner nor its memory.
+// The slow one has the rest from the store.
+func TestAReaderThatStandsStillHoldsNobody(t *testing.T) {
+	s := newService(t)
+	r := begin(t, s, Begin{Store: true, Background: true})
+	slow, gone := r.Subscribe(-1), r.Subscribe(-1)
+	announce(t, r)
+	view, err := slow.Next(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, leave := context.WithCancel(t.Context())
+	vanished := make(chan error)
+	go func() {
+		for {
+			if _, err := gone.Next(left); err != nil {
+				vanished <- err
+				return
+			}
+		}
+	}()
+	leave()
+	if err := <-vanished; !errors.Is(err, context.Canceled) {
+		t.Errorf("the one who left got %v", err)
+	}
+	const events = 40
+	for range events { // more than a run may hold
+		say(t, r, strings.Repeat("x", ringLimit/20))
+	}
+	r.mu.Lock()
+	held := r.ring.bytes
+	r.mu.Unlock()
+	if held > ringLimit+1<<20 {
+		t.Errorf("the run holds %d bytes", held)
+	}
+	finish(t, r, openai.Completed)
+	view = append(view, drain(t, slow)...)
+	wantLog(t, view, 0)
+	if len(view) != 3+events+1 {
+		t.Errorf("%d events", len(view))
+	}
+}
+
 // stalled keeps the database from committing until release is called.
 func stalled(t testing.TB, db *store.DB) (release func()) {
 	t.Helper()

@@ -270,9 +270,29 @@ func (s *Service) Delete(ctx context.Context, org, id string) error {
 			if err := r.settled(ctx); err != nil {
 				return err
 			}
-			defer s.forget(r)
+			return s.deleteUnsealed(ctx, org, r)
 		}
 	}
+	return s.deleteRow(ctx, org, id)
+}
+
+// deleteUnsealed deletes a response whose end the disk has refused so far, before the end is written behind our back. There
+// may be no row of it.
+func (s *Service) deleteUnsealed(ctx context.Context, org string, r *Run) error {
+	s.settling.Lock()
+	defer s.settling.Unlock()
+	err := s.deleteRow(ctx, org, r.id)
+	if err != nil && fault.KindOf(err) != fault.NotFound {
+		return err
+	}
+	if s.running(org, r.id) == nil { // somebody else was quicker
+		return err
+	}
+	s.forget(r)
+	return nil
+}
+
+func (s *Service) deleteRow(ctx context.Context, org, id string) error {
 	return s.db.Write(ctx, func(tx *sql.Tx) error {
 		res, err := tx.Exec(`DELETE FROM response WHERE id = $1 AND org = $2`, id, org)
 		if err != nil {

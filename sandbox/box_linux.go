@@ -95,7 +95,7 @@ func (b *Box) Start(ctx context.Context, c process.Command) (*process.Job, error
 		return nil, err
 	}
 	message := resident.Start{Request: number, Key: c.Key, Index: uint32(c.Index), Dir: c.Dir, Timeout: c.Timeout,
-		Argv: c.Argv, Arg0: c.Arg0, Env: b.environment(c.Env), Stdin: stdin != nil, Open: c.OpenStdin, Lease: c.Lease, Fence: c.Fence}
+		Argv: c.Argv, Arg0: c.Arg0, Env: b.environment(c.Env), Stdin: stdin != nil, Open: c.OpenStdin, Lease: c.Lease, Fence: c.Fence, Whole: c.Whole}
 	if c.TTY != nil {
 		size := c.TTY.OrDefault()
 		message.Rows, message.Cols = uint32(size.Rows), uint32(size.Cols)

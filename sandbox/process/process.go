@@ -35,6 +35,10 @@ type Command struct {
 	Lease string // whose Fence it is, such as a response's id; empty is the Key
 	Fence uint64 // the owner's: lower than one seen for the lease is refused, and nothing is started
 
+	// Whole ends the call only when nothing of it is left: what its command left behind is killed first. Otherwise that
+	// lives on, in the box.
+	Whole bool
+
 	OpenStdin bool  // stdin is a pipe that [Job.Write] feeds and [Job.CloseInput] ends
 	TTY       *Size // run in a terminal of this size: all output is Stdout, and [Job.Write] types
 }

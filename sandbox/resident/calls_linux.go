@@ -298,7 +298,7 @@ func (s *server) reap() {
 		}
 		delete(s.pids, pid)
 		j.pid, j.exited, j.status = 0, true, status
-		if j.killing {
+		if j.killing || j.whole {
 			s.kill(j, monotonic())
 		} else {
 			s.end(j)

@@ -17,7 +17,8 @@ type job struct {
 	tag     uint64
 	streams [2]stream // with a terminal, the first is its master and there is no second
 	tty     bool
-	slave   int // the terminal's other side, ours to hold until the command has exited; -1 is none
+	whole   bool // what it leaves behind is killed
+	slave   int  // the terminal's other side, ours to hold until the command has exited; -1 is none
 	input   input
 
 	exitFD  int
@@ -48,7 +49,7 @@ type job struct {
 
 func newJob(id uint32, s *Start, dir int) *job {
 	j := &job{id: id, key: s.Key, index: s.Index, dir: dir, exitFD: -1, orderFD: -1, slave: -1,
-		tty: s.Rows > 0, input: input{fd: -1}, started: time.Now().UnixNano()}
+		tty: s.Rows > 0, whole: s.Whole, input: input{fd: -1}, started: time.Now().UnixNano()}
 	for i := range j.streams {
 		j.streams[i] = stream{pipe: -1, file: -1}
 	}

@@ -161,6 +161,7 @@ type Start struct {
 	Lease   string // whose fence it is; empty is the key
 	Fence   uint64 // lower than the highest one seen of that lease is refused
 	Arg0    string // what the program is told as its name; empty is Argv[0]
+	Whole   bool   // what its command leaves behind is killed, and then the call ends; encoded only where it is set
 }
 
 // Append encodes the message for a resident of a version.
@@ -181,6 +182,9 @@ func (s Start) Append(b []byte, version uint32) []byte {
 		w.text(s.Lease)
 		w.u64(s.Fence)
 		w.text(s.Arg0)
+		if s.Whole {
+			w.flag(true)
+		}
 	}
 	return w
 }
@@ -193,6 +197,7 @@ func parseStart(b []byte, version uint32) (s Start, err error) {
 	s.Rows, s.Cols = r.u32(), r.u32()
 	if version > 2 {
 		s.Lease, s.Fence, s.Arg0 = r.text(), r.u64(), r.text()
+		s.Whole = len(r.b) > 0 && r.flag()
 	}
 	return s, r.err
 }

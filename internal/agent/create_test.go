@@ -38,6 +38,7 @@ func TestRefusals(t *testing.T) {
 		"service_tier":            {`{"model":"m","input":"a","service_tier":"gold"}`, fault.Invalid, "invalid_value", "service_tier", false},
 		"background, not stored":  {`{"model":"m","input":"a","background":true,"store":false}`, fault.Invalid, "invalid_value", "background", false},
 		"stored prompt":           {`{"model":"m","input":"a","prompt":{"id":"pmpt_1"}}`, fault.Invalid, "unsupported_parameter", "prompt", true},
+		"compaction in the input": {`{"model":"m","input":[{"role":"user","content":"a"},{"type":"compaction_trigger"}]}`, fault.Invalid, "unsupported_item", "input[1].type", false},
 		"context management":      {`{"model":"m","input":"a","context_management":[{"type":"compaction"}]}`, fault.Invalid, "unsupported_parameter", "context_management", true},
 		"stream options":          {`{"model":"m","input":"a","stream":true,"stream_options":"fast"}`, fault.Invalid, "invalid_type", "stream_options", false},
 		"stream options, a list":  {`{"model":"m","input":"a","stream_options":[]}`, fault.Invalid, "invalid_type", "stream_options", false},

@@ -118,6 +118,7 @@ func TestUnknownPathsSpeakTheEnvelope(t *testing.T) {
 		code         string
 	}{
 		{"POST", "/v1/chat/unknown", 404, "unknown_url"},
+		{"POST", "/v1/responses/compact", 405, "method_not_allowed"}, // not served yet; some clients look for it
 		{"GET", "/", 404, "unknown_url"},
 		{"PATCH", "/v1/responses", 405, "method_not_allowed"},
 		{"OPTIONS", "/v1/responses", 405, "method_not_allowed"},

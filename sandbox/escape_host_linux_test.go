@@ -81,9 +81,7 @@ func sayWho() int {
 }
 
 func Test6ADeviceOfTheHostsOpensNothing(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can leave a device in a workspace")
-	}
+	require.Root(t, "only root can leave a device in a workspace")
 	inEveryCage(t, func(t *testing.T, c *caged) {
 		host, seen := c.work()
 		must(t, unix.Mknod(filepath.Join(host, "full"), unix.S_IFCHR|0o666, 1<<8|7))
@@ -97,9 +95,7 @@ func Test6ADeviceOfTheHostsOpensNothing(t *testing.T) {
 }
 
 func Test42ASetIDProgramOfTheHostsGainsNothing(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can leave a set-id program of root's in a workspace")
-	}
+	require.Root(t, "only root can leave a set-id program of root's in a workspace")
 	inEveryCage(t, func(t *testing.T, c *caged) {
 		host, seen := c.work()
 		copyOfUs(t, filepath.Join(host, "who"), 0o755)
@@ -124,9 +120,7 @@ func Test43AForeignArchitectureIsKilled(t *testing.T) {
 	inEveryCage(t, func(t *testing.T, c *caged) {
 		host, seen := c.work()
 		must(t, os.WriteFile(filepath.Join(host, "foreign"), foreign, 0o755))
-		if out, err := exec.Command(filepath.Join(host, "foreign")).CombinedOutput(); err != nil {
-			t.Skipf("this kernel runs no 32-bit programs: %v %s", err, out)
-		}
+		require.Feature(t, "ia32", exec.Command(filepath.Join(host, "foreign")).Run())
 		got := run(t, c.open(t), process.Command{Key: newKey(), Argv: []string{filepath.Join(seen, "foreign")}})
 		if got.Signal != "SIGSYS" {
 			t.Errorf("got %+v", got)
@@ -278,9 +272,7 @@ func Test51NoSetIDFileIsLeftBehind(t *testing.T) {
 // Test51AProgramOfRootsKeepsNoBitWhenItIsRewritten: a set-id program that was there before must not become one of the
 // box's making.
 func Test51AProgramOfRootsKeepsNoBitWhenItIsRewritten(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root's workspaces hold programs of root's")
-	}
+	require.Root(t, "only root's workspaces hold programs of root's")
 	for name, script := range map[string]string{
 		"by write":    `echo evil >who`,
 		"by append":   `echo evil >>who`,
@@ -308,9 +300,7 @@ func Test51AProgramOfRootsKeepsNoBitWhenItIsRewritten(t *testing.T) {
 // Test51WhatMemoryWritesKeepsTheBit is a limit of the kernel's, said in decision 0007: what is written through a shared
 // mapping takes no bit away.
 func Test51WhatMemoryWritesKeepsTheBit(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root's workspaces hold programs of root's")
-	}
+	require.Root(t, "only root's workspaces hold programs of root's")
 	inWritableCages(t, func(t *testing.T, c *caged) {
 		host, seen := c.work()
 		must(t, os.Chown(host, 0, 0))
@@ -344,9 +334,7 @@ func writeByMemory(path string) int {
 }
 
 func TestWorkspaceOfAnotherUserIsRefused(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can have such a folder")
-	}
+	require.Root(t, "only root can have such a folder")
 	p := newPlace(t)
 	must(t, os.Chown(p.spec.Hosted.Workspace, 4242, 4242))
 	if box, err := sandbox.Open(t.Context(), p.spec); err == nil {

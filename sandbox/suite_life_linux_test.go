@@ -2,6 +2,7 @@ package sandbox_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -202,7 +203,7 @@ func noneSpec(t *testing.T) sandbox.Spec {
 // counter, so a normal run leaves it out; and in a namespace of its own the counter has four million steps.
 func TestSuiteNumbersAreGivenAgain(t *testing.T) {
 	if !suiteAll() {
-		t.Skip("only with HARDSHELL_SUITES=all")
+		require.Feature(t, "all-suites", errors.New("only with HARDSHELL_SUITES=all"))
 	}
 	most, err := strconv.Atoi(strings.TrimSpace(string(readFile(t, "/proc/sys/kernel/pid_max"))))
 	must(t, err)

@@ -5,6 +5,7 @@
 package require
 
 import (
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -22,6 +23,14 @@ func Feature(t testing.TB, name string, err error) {
 		t.Fatalf("required feature %q is not to be had: %v", name, err)
 	}
 	t.Skipf("SKIPPED feature=%s: %v", name, err)
+}
+
+// Root goes on for root, who alone can do what the reason says.
+func Root(t testing.TB, why string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		Feature(t, "root", errors.New(why))
+	}
 }
 
 // Demanded says whether HARDSHELL_REQUIRE names the feature.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hardshell-dev/hardshell/internal/require"
 	"github.com/hardshell-dev/hardshell/terminal/command"
 )
 
@@ -27,7 +28,7 @@ func TestMutants(t *testing.T) {
 		}
 	}
 	if len(shells) == 0 {
-		t.Skip("no bash and no dash here")
+		require.Feature(t, "shell", errors.New("no bash and no dash here"))
 	}
 	var rules []Rule
 	for name := range strings.FieldsSeq("ls cat echo head grep rg find sed sort env xargs timeout nice bash sh git,log git,status tar printf test cd") {

@@ -9,6 +9,7 @@ import (
 	"crypto/sha512"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/hardshell-dev/hardshell/internal/container"
+	"github.com/hardshell-dev/hardshell/internal/require"
 	"github.com/hardshell-dev/hardshell/sandbox/egress"
 )
 
@@ -132,7 +134,7 @@ func TestPackagesComeThroughTheirBundles(t *testing.T) {
 			s, ctx := networked(t, t.TempDir(), network)
 			closed := create(t, s, ctx)
 			if r := run(t, s, ctx, closed, tool.has); r.ExitCode != 0 {
-				t.Skipf("SKIPPED feature=%s: not in the box", tool.bundle)
+				require.Feature(t, tool.bundle, errors.New("not in the box"))
 			}
 			r := run(t, s, ctx, closed, tool.install)
 			said := r.Stdout.Text + r.Stderr.Text + strings.Join(r.Blocked, "\n")

@@ -22,17 +22,31 @@ type server struct {
 	Client   openai.Client
 
 	bin, data string
+	config    string   // a file, or none
+	env       []string // beside the usual
 	cmd       *exec.Cmd
 	log       bytes.Buffer // to be read when the server has ended
 }
 
 func start(t *testing.T) *server {
 	t.Helper()
+	return startWith(t, "")
+}
+
+// startWith starts the binary with a configuration and more variables.
+func startWith(t *testing.T, config string, env ...string) *server {
+	t.Helper()
 	bin := os.Getenv("HARDSHELL_BIN")
 	if bin == "" {
 		bin = filepath.Join("..", "bin", "hardshell")
 	}
-	s := &server{bin: bin, data: t.TempDir()}
+	s := &server{bin: bin, data: t.TempDir(), env: env}
+	if config != "" {
+		s.config = filepath.Join(t.TempDir(), "hardshell.toml")
+		if err := os.WriteFile(s.config, []byte(config), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	s.launch(t)
 	t.Cleanup(func() { s.stop(t) })
 	return s
@@ -42,9 +56,13 @@ func start(t *testing.T) *server {
 func (s *server) launch(t *testing.T) {
 	t.Helper()
 	s.log.Reset()
-	s.cmd = exec.Command(s.bin, "serve", "--listen", "127.0.0.1:0", "--data", s.data)
+	args := []string{"serve", "--listen", "127.0.0.1:0", "--data", s.data}
+	if s.config != "" {
+		args = append(args, "--config", s.config)
+	}
+	s.cmd = exec.Command(s.bin, args...)
 	s.cmd.Stdout, s.cmd.Stderr = &s.log, &s.log
-	s.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.data}
+	s.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.data}, s.env...)
 	if err := s.cmd.Start(); err != nil {
 		t.Fatalf("start %s: %v", s.bin, err)
 	}

@@ -90,6 +90,10 @@ func TestWrongFiles(t *testing.T) {
 		"secret not there":      {"[providers.a]\nbase_url = \"http://h/v1\"\napi_key = \"env:NOT_SET_ANYWHERE\"\n", []string{":3:1: ", "NOT_SET_ANYWHERE is not set", "export"}},
 		"secret file absent":    {"[providers.a]\nbase_url = \"http://h/v1\"\napi_key = \"file:absent\"\n", []string{":3:1: ", "absent"}},
 		"default over ceiling":  {"[features.containers]\ndefault_idle_ttl_secs = 7200\nmax_idle_ttl_secs = 3600\n", []string{":2:1: ", "above the ceiling"}},
+		"domain secret absent":  {"[features.server_tools.shell_limits.allowed_domain_secrets.K]\nvalue = \"env:NOT_SET_ANYWHERE\"\nallowed_hosts = [\"a.test\"]\n", []string{":2:1: ", "NOT_SET_ANYWHERE is not set"}},
+		"domain secret without": {"[features.server_tools.shell_limits.allowed_domain_secrets.K]\nallowed_hosts = [\"a.test\"]\n", []string{"K.value", "needs a value"}},
+		"kind of file address":  {"[features.server_tools.shell_limits]\ninput_file_urls = \"ftp\"\n", []string{":2:1: ", "input_file_urls", "https"}},
+		"range of file address": {"[features.server_tools.shell_limits]\ninput_file_url_ranges = [\"localhost\"]\n", []string{":2:1: ", "input_file_url_ranges", "10.1.0.0/16"}},
 		"negative":              {"[features.server_tools.shell_limits]\ncommand_timeout_secs = -1\n", []string{":2:1: ", "out of bounds"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -347,4 +351,60 @@ func FuzzLoad(f *testing.F) {
 			l.Keys()
 		}
 	})
+}
+
+// TestEverySecretIsFollowed: whichever key takes a secret, env:NAME in it is what NAME holds.
+func TestEverySecretIsFollowed(t *testing.T) {
+	const canary = "sk-canary-of-the-environment"
+	needed := map[string][]string{
+		"providers.NAME.api_key":                        {"providers.NAME.base_url=http://127.0.0.1:9/v1"},
+		"providers.NAME.headers.NAME":                   {"providers.NAME.base_url=http://127.0.0.1:9/v1"},
+		limitsKey + "allowed_domain_secrets.NAME.value": {limitsKey + "allowed_domain_secrets.NAME.allowed_hosts=a.example"},
+	}
+	secrets := 0
+	for _, key := range schema(reflect.TypeFor[Config](), "") {
+		if !isLeafKey(key) || typeOf(reflect.TypeFor[Config](), strings.Split(key, ".")) != secretType {
+			continue
+		}
+		secrets++
+		t.Run(key, func(t *testing.T) {
+			settings := []string{variable(key) + "=env:THE_CANARY", "THE_CANARY=" + canary}
+			for _, more := range needed[key] {
+				name, value, _ := strings.Cut(more, "=")
+				settings = append(settings, variable(name)+"="+value)
+			}
+			l, err := Load(Source{Environ: environ(t, settings...)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := false
+			walk(reflect.ValueOf(l.Config), "", func(at string, v reflect.Value) {
+				if s, ok := v.Interface().(Secret); ok && s.Reveal() == canary {
+					found = true
+				}
+			})
+			if !found {
+				t.Error("the reference was not followed")
+			}
+		})
+	}
+	if secrets < 4 {
+		t.Errorf("only %d keys take a secret", secrets)
+	}
+}
+
+// typeOf is the type of the key under a path.
+func typeOf(t reflect.Type, path []string) reflect.Type {
+	switch {
+	case len(path) == 0:
+		return t
+	case t.Kind() == reflect.Map:
+		return typeOf(t.Elem(), path[1:])
+	}
+	for i := range t.NumField() {
+		if t.Field(i).Tag.Get("toml") == path[0] {
+			return typeOf(t.Field(i).Type, path[1:])
+		}
+	}
+	return nil
 }

@@ -88,6 +88,9 @@ func (l ShellLimits) checkEgress() (string, *fault.Error) {
 	for _, name := range slices.Sorted(maps.Keys(l.AllowedDomainSecrets)) {
 		key := limitsKey + "allowed_domain_secrets." + name + ".allowed_hosts"
 		s := l.AllowedDomainSecrets[name]
+		if s.Value.Empty() {
+			return limitsKey + "allowed_domain_secrets." + name + ".value", invalid("a secret needs a value").WithTry("env:NAME or file:PATH")
+		}
 		if len(s.AllowedHosts) == 0 {
 			return key, invalid("a secret needs the hosts that may get it").WithTry(`allowed_hosts = ["api.example.com"]`)
 		}

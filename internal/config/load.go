@@ -205,6 +205,17 @@ func (l *Loaded) resolve(s Source) error {
 		}
 		l.Config.Storage.Data = data
 	}
+	if err := l.follow("storage.container_files.s3.secret_access_key", &l.Config.Storage.ContainerFiles.S3.SecretAccessKey, s); err != nil {
+		return err
+	}
+	own := l.Config.Features.ServerTools.ShellLimits.AllowedDomainSecrets
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		secret := own[name]
+		if err := l.follow(limitsKey+"allowed_domain_secrets."+name+".value", &secret.Value, s); err != nil {
+			return err
+		}
+		own[name] = secret
+	}
 	for _, name := range slices.Sorted(maps.Keys(l.Config.Providers)) {
 		p := l.Config.Providers[name]
 		if p.Type == "" && p.BaseURL != "" {

@@ -125,13 +125,7 @@ func TestALeaseThatRunsOutIsTakenOver(t *testing.T) {
 	if len(log) != 7 {
 		t.Errorf("%d events", len(log))
 	}
-	// A segment that nobody needs goes with the next flush; here none comes.
-	until(t, func() bool {
-		if err := got.Run.s.log.clear(); err != nil {
-			t.Fatal(err)
-		}
-		return count(t, db, `SELECT COUNT(*) FROM event_segment`) == 0
-	})
+	noSegments(t, got.Run.s)
 	for _, table := range []string{"response_work", "response_journal"} {
 		if n := count(t, db, `SELECT COUNT(*) FROM `+table); n != 0 {
 			t.Errorf("%s has %d rows after the end", table, n)

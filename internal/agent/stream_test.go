@@ -134,12 +134,8 @@ func TestCancelStopsEveryCommand(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	r.await(ctx, "so far")
-	start := time.Now()
 	r.Cancel(fault.New(fault.Cancelled, "the client went away"))
-	o := r.wait(t)
-	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("cancel took %v", took)
-	}
+	o := r.wait(t) // a command that is not cancelled hangs for ever
 	if o.Status != openai.Cancelled {
 		t.Errorf("status = %s, want cancelled", o.Status)
 	}
@@ -233,9 +229,8 @@ func TestCloseEndsWhatRuns(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	r.await(ctx, "shell_call_output")
-	soon, cancel := context.WithTimeout(ctx, lastWords) // it does not end by itself
-	defer cancel()
-	if err := w.agent.Close(soon); err != nil {
+	// It does not end by itself. Where there is no limit to wait for, it is cancelled at once.
+	if err := w.agent.Close(context.WithoutCancel(ctx)); err != nil {
 		t.Fatal(err)
 	}
 	if o := r.wait(t); o.Status != openai.Cancelled {

@@ -25,7 +25,8 @@ type Server struct {
 	// AllowedHosts are further names under which clients may address the server (the Host header), beside loopback
 	// and the listening address. Everything else is refused, so that a web page cannot reach the API by rebinding.
 	AllowedHosts []string `toml:"allowed_hosts"`
-	// MaxBodyBytes bounds every request's body, files that are uploaded among them. Beyond it a request is answered 413.
+	// MaxBodyBytes bounds every request's body; one that uploads a file may be as large as files may. Beyond it a request
+	// is answered 413.
 	MaxBodyBytes int64 `toml:"max_body_bytes"`
 	// AllowPublic lets the server listen on an address that is not loopback without TLS. Keys then travel readable.
 	AllowPublic bool `toml:"allow_public"`

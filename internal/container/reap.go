@@ -32,7 +32,7 @@ func (s *Service) reapUntilClosed() {
 }
 
 // reap stores the activity of this service's containers, expires those that were idle for too long, and removes the
-// folders of those whose files have been kept for long enough.
+// folders of those whose files have been kept for long enough, and at last their rows.
 func (s *Service) reap(ctx context.Context) error {
 	if err := s.flush(ctx); err != nil {
 		return err
@@ -53,6 +53,12 @@ func (s *Service) reap(ctx context.Context) error {
 				return err
 			}
 		case Expired, Deleted, Lost:
+			if !r.slot.Valid && r.archive == "" {
+				if err := s.purge(ctx, r.ID); err != nil {
+					return err
+				}
+				continue
+			}
 			if s.toArchive(r) {
 				if !s.moves.moving(r.ID) {
 					s.wg.Go(func() { s.capture(r) })

@@ -134,11 +134,30 @@ func (s *Service) end(ctx context.Context, id, status string, due sql.NullInt64)
 	return done, nil
 }
 
+// How long a row stays when its folder and its files are gone: a reference to a container that has expired is told so.
+const (
+	keepExpiredRow = 30 * 24 * time.Hour
+	keepDeletedRow = time.Hour
+)
+
+// purge forgets a container that has nothing left but its row.
+func (s *Service) purge(ctx context.Context, id string) error {
+	err := s.db.Write(ctx, func(tx *sql.Tx) error {
+		_, err := tx.Exec(`DELETE FROM container WHERE id = $1 AND status <> '`+Active+`' AND slot IS NULL AND archive = ''`, id)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("forget container: %w", err)
+	}
+	return nil
+}
+
 // freed notes that a container's folder is gone, and its files with it. It answers false when that was noted before.
 func (s *Service) freed(ctx context.Context, id string) (bool, error) {
 	first := false
 	err := s.db.Write(ctx, func(tx *sql.Tx) error {
-		for _, query := range []string{`DELETE FROM container_file WHERE container = $1`, `DELETE FROM container_skill WHERE container = $1`} {
+		for _, query := range []string{`DELETE FROM container_file WHERE container = $1`, `DELETE FROM container_skill WHERE container = $1`,
+			`DELETE FROM container_input WHERE container = $1`} {
 			if _, err := tx.Exec(query, id); err != nil {
 				return err
 			}
@@ -153,7 +172,9 @@ func (s *Service) freed(ctx context.Context, id string) (bool, error) {
 			return err
 		}
 		first = had
-		_, err = tx.Exec(`UPDATE container SET slot = NULL, due = NULL, archive = '', backend = '' WHERE id = $1`, id)
+		now := s.now()
+		_, err = tx.Exec(`UPDATE container SET slot = NULL, due = CASE status WHEN '`+Deleted+`' THEN $2 ELSE $3 END, archive = '', backend = '' WHERE id = $1`,
+			id, now.Add(keepDeletedRow).UnixMilli(), now.Add(keepExpiredRow).UnixMilli())
 		return err
 	})
 	if err != nil {

@@ -246,7 +246,7 @@ func (s *Service) settled(ctx context.Context, org, id string) (row, error) {
 	return s.seen(r), nil
 }
 
-// Delete ends a container's processes and removes its workspace. Its row stays and looks absent.
+// Delete ends a container's processes and removes its workspace. Its row stays for a while, and looks absent.
 func (s *Service) Delete(ctx context.Context, org, id string) error {
 	r, err := s.row(ctx, org, id)
 	if err != nil {
@@ -277,7 +277,7 @@ func (s *Service) Delete(ctx context.Context, org, id string) error {
 // clear ends what lives of a container and removes its folder. What fails is tried again by the reaper, since the row
 // stays due.
 func (s *Service) clear(ctx context.Context, r row) {
-	if !r.slot.Valid && r.archive == "" && !r.due.Valid {
+	if !r.slot.Valid && r.archive == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)

@@ -18,7 +18,7 @@ func runAndLookAround(m *testing.M) int {
 	if os.Getenv(stageVar) != "" {
 		return m.Run() // a stage's host is its own
 	}
-	everybodys := os.TempDir()
+	everybodys := []string{os.TempDir(), "/tmp"}
 	tmp, err := os.MkdirTemp("", "hardshell-test-")
 	if err == nil {
 		err = os.Chmod(tmp, 0o755)
@@ -30,7 +30,7 @@ func runAndLookAround(m *testing.M) int {
 	defer os.RemoveAll(tmp)
 	os.Setenv("TMPDIR", tmp)
 	others := func(path string) bool {
-		return strings.HasPrefix(path, everybodys+"/") && !strings.HasPrefix(path, tmp)
+		return under(path, everybodys) && !under(path, []string{tmp})
 	}
 	before := hostState(others)
 	code := m.Run()
@@ -98,4 +98,9 @@ func hostState(others func(path string) bool) map[string]string {
 		}
 	}
 	return state
+}
+
+// under says whether a path lies in one of the folders.
+func under(path string, folders []string) bool {
+	return slices.ContainsFunc(folders, func(f string) bool { return strings.HasPrefix(path, f+"/") })
 }

@@ -20,7 +20,7 @@ type Request struct {
 	Model             string // the provider's own name for it
 	Instructions      string
 	Items             []openai.Item
-	Tools             []openai.Tool // functions; a provider refuses other types
+	Tools             []openai.Tool // functions; a provider refuses the types that its upstream does not run
 	ToolChoice        json.RawMessage
 	ParallelToolCalls *bool
 	MaxOutputTokens   *int64
@@ -29,6 +29,9 @@ type Request struct {
 	Text              json.RawMessage
 	Reasoning         json.RawMessage
 	User              string
+	PromptCacheKey    string
+	SafetyIdentifier  string
+	ServiceTier       string
 
 	// Shell is the name of the function among Tools, and of the calls among Items, that is our shell. A provider whose
 	// models know a shell of their own may declare that one instead; its calls come as calls of this function.
@@ -45,8 +48,8 @@ type Provider interface {
 	Models(ctx context.Context) ([]openai.Model, error)
 
 	// Stream asks for one turn. Events carry output indexes from 0 and ids that we minted, never the upstream's.
-	// Every item is added, built by deltas and done: message, reasoning and function_call items only. Then comes
-	// exactly one *openai.Lifecycle (completed, incomplete or failed) whose Response carries Status,
+	// Every message, reasoning and function_call item is added, built by deltas and done. An item of any other type is
+	// one that the upstream ran by itself; it is added and done at once, as it is. Then comes exactly one *openai.Lifecycle (completed, incomplete or failed) whose Response carries Status,
 	// IncompleteDetails, Error and Usage only; Usage is nil when the upstream told none. A failure is one
 	// (nil, error) with a *fault.Error, after which the sequence ends; items may then be left open. Breaking off the
 	// loop, or ending ctx, ends the upstream call before Stream returns.

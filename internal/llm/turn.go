@@ -32,8 +32,11 @@ type Turn struct {
 	text   strings.Builder // of the open part
 	calls  []*Call
 	deltas []openai.DeltaEvent
-	seal   Seal              // of what is kept
-	kept   []json.RawMessage // opaque thinking of the open reasoning item
+	held   []byte              // text that waits, see Hold
+	phase  string              // of the next message
+	notes  []openai.Annotation // of the open text
+	seal   Seal                // of what is kept
+	kept   []json.RawMessage   // opaque thinking of the open reasoning item
 }
 
 // kind is what the open item is building.
@@ -56,6 +59,32 @@ func NewTurn(yield func(openai.Event, error) bool, mint func(prefix string) stri
 
 // Items is how many output items the turn has opened.
 func (t *Turn) Items() int { return t.next }
+
+// maxHeld bounds the text that deltas are put together to.
+const maxHeld = 2 << 10
+
+// Hold adds to the answer what may wait for the [Turn.Flush] behind it, so that text that came together costs one event.
+func (t *Turn) Hold(b []byte) { t.held = append(t.held, b...) }
+
+// Flush says the text that is held. With more, when the next frame is there already and will be read at once, it may
+// wait for that. Text that comes alone is never held. Whatever else is said of the turn flushes it first.
+func (t *Turn) Flush(more bool) bool {
+	if len(t.held) == 0 || more && len(t.held) < maxHeld {
+		return !t.gone
+	}
+	held := t.held
+	t.held = t.held[:0]
+	return t.write(text, held)
+}
+
+// Drop forgets what is held: another try begins.
+func (t *Turn) Drop() { t.held = t.held[:0] }
+
+// End closes the message or reasoning item that is open, so that what follows is an item of its own.
+func (t *Turn) End() bool { return t.Flush(false) && t.endItem(openai.Completed) }
+
+// Phase names the phase of the messages that begin from here: commentary, final_answer, or none.
+func (t *Turn) Phase(phase string) { t.phase = phase }
 
 // Gone says that nothing more can be said: the consumer has broken off, or the turn has ended.
 func (t *Turn) Gone() bool { return t.gone }
@@ -81,13 +110,13 @@ func (t *Turn) delta(typ, itemID string, index, content int, s string) bool {
 }
 
 // Text adds to the answer. Empty text opens nothing.
-func (t *Turn) Text(b []byte) bool { return t.write(text, b) }
+func (t *Turn) Text(b []byte) bool { return t.Flush(false) && t.write(text, b) }
 
 // Refusal adds to the words in which the model refuses.
-func (t *Turn) Refusal(b []byte) bool { return t.write(refusal, b) }
+func (t *Turn) Refusal(b []byte) bool { return t.Flush(false) && t.write(refusal, b) }
 
 // Reasoning adds to the model's shown thinking.
-func (t *Turn) Reasoning(b []byte) bool { return t.write(reasoning, b) }
+func (t *Turn) Reasoning(b []byte) bool { return t.Flush(false) && t.write(reasoning, b) }
 
 // Thinking says whether a reasoning item is open that shows something.
 func (t *Turn) Thinking() bool { return t.open == reasoning && t.text.Len() > 0 }
@@ -95,7 +124,7 @@ func (t *Turn) Thinking() bool { return t.open == reasoning && t.text.Len() > 0 
 // Keep keeps a block of opaque thinking, as it came, in the reasoning item that is open, or in one that it opens and
 // that shows nothing. The item carries what was kept when it is done, under the seal.
 func (t *Turn) Keep(s Seal, block json.RawMessage) bool {
-	if t.open != reasoning && !t.begin(reasoning) {
+	if !t.Flush(false) || t.open != reasoning && !t.begin(reasoning) {
 		return false
 	}
 	t.seal, t.kept = s, append(t.kept, block)
@@ -158,7 +187,7 @@ func (t *Turn) partOf(s string) openai.Part {
 	case reasoning:
 		return openai.Part{Type: "reasoning_text", Text: s}
 	default:
-		return openai.Part{Type: "output_text", Text: s}
+		return openai.Part{Type: "output_text", Text: s, Annotations: t.notes}
 	}
 }
 
@@ -167,7 +196,7 @@ func (t *Turn) messageItem(status string) openai.Item {
 	if parts == nil {
 		parts = openai.Content{}
 	}
-	return openai.NewItem(openai.Message{Type: openai.TypeMessage, ID: t.itemID, Role: "assistant", Status: status, Content: parts})
+	return openai.NewItem(openai.Message{Type: openai.TypeMessage, ID: t.itemID, Role: "assistant", Status: status, Phase: t.phase, Content: parts})
 }
 
 func (t *Turn) reasoningItem(status string) openai.Item {
@@ -183,7 +212,7 @@ func (t *Turn) reasoningItem(status string) openai.Item {
 func (t *Turn) endPart() bool {
 	s := t.text.String()
 	part := t.partOf(s)
-	t.parts = append(t.parts, part)
+	t.parts, t.notes = append(t.parts, part), nil
 	return t.emit(openai.NewDone(doneTypes[t.open], t.itemID, t.index, t.part, s)) &&
 		t.emit(openai.NewPartEvent(openai.EventPartDone, t.itemID, t.index, t.part, part))
 }
@@ -204,6 +233,36 @@ func (t *Turn) endItem(status string) bool {
 	return t.emit(openai.NewItemEvent(openai.EventItemDone, t.index, item(status)))
 }
 
+// Item adds an item that the upstream made and ran, such as a web_search_call, under an id of ours that keeps the prefix
+// of its own.
+func (t *Turn) Item(item openai.Item) bool {
+	t.Flush(false)
+	t.endItem(openai.Completed)
+	var keys map[string]json.RawMessage
+	if item.Decode(&keys) != nil || keys == nil {
+		return !t.gone
+	}
+	prefix, _, ok := strings.Cut(item.ID, "_")
+	if !ok || len(prefix) > 8 {
+		prefix = id.Item
+	}
+	keys["id"], _ = openai.Marshal(t.mint(prefix)) // strings always marshal
+	index := t.next
+	t.next++
+	return t.emit(openai.NewItemEvent(openai.EventItemAdded, index, openai.NewItem(keys))) &&
+		t.emit(openai.NewItemEvent(openai.EventItemDone, index, openai.NewItem(keys)))
+}
+
+// Annotate adds a note to the text that is open, such as a citation of a page.
+func (t *Turn) Annotate(note openai.Annotation) bool {
+	if t.Flush(false); t.open != text {
+		return !t.gone
+	}
+	t.notes = append(t.notes, note)
+	return t.emit(&openai.AnnotationEvent{Head: openai.Head{Type: openai.EventAnnotation}, ItemID: t.itemID, OutputIndex: t.index,
+		ContentIndex: t.part, AnnotationIndex: len(t.notes) - 1, Annotation: note})
+}
+
 // Call is one function call of the turn, open until the turn ends.
 type Call struct {
 	turn  *Turn
@@ -214,6 +273,7 @@ type Call struct {
 
 // Call opens a function call. The ids are minted here: the upstream's may be empty, repeated or changing.
 func (t *Turn) Call(name string) *Call {
+	t.Flush(false)
 	t.endItem(openai.Completed)
 	c := &Call{turn: t, index: t.next, item: openai.FunctionCall{Type: openai.TypeFunctionCall, ID: t.mint(id.FunctionCall),
 		CallID: t.mint(id.Call), Name: name, Status: openai.InProgress}}
@@ -254,7 +314,7 @@ func (c *Call) end(status string) bool {
 // Complete ends the turn as the model wished it. A turn without any item gets an empty message, so that the
 // conversation shows that the model had its turn.
 func (t *Turn) Complete(usage *openai.Usage) bool {
-	if t.next == 0 && !t.begin(text) {
+	if !t.Flush(false) || t.next == 0 && !t.begin(text) {
 		return false
 	}
 	return t.finish(openai.EventCompleted, openai.Completed, openai.Response{Status: openai.Completed, Usage: usage})
@@ -262,6 +322,7 @@ func (t *Turn) Complete(usage *openai.Usage) bool {
 
 // Stop ends the turn early for a reason such as [openai.ReasonMaxOutputTokens]. What was open is incomplete.
 func (t *Turn) Stop(reason string, usage *openai.Usage) bool {
+	t.Flush(false)
 	return t.finish(openai.EventIncomplete, openai.Incomplete, openai.Response{Status: openai.Incomplete, Usage: usage,
 		IncompleteDetails: &openai.IncompleteDetails{Reason: reason}})
 }
@@ -292,6 +353,7 @@ func (t *Turn) finish(typ, status string, r openai.Response) bool {
 
 // Fail ends the sequence with an error. Items may be left open.
 func (t *Turn) Fail(err error) {
+	t.Flush(false)
 	if !t.gone {
 		t.gone = true
 		t.yield(nil, err)

@@ -264,7 +264,10 @@ func (r *Reader) move(to []byte, keep int) {
 // say no where that is so as well.
 func (r *Reader) Ready() bool {
 	have := r.buf[r.pos:r.end]
+	if bytes.HasPrefix(have, nameField) {
+		_, have, _ = bytes.Cut(have, newLine)
+	}
 	return r.started && bytes.HasPrefix(have, dataField) && bytes.Contains(have, blankLine)
 }
 
-var dataField, blankLine = []byte("data:"), []byte("\n\n")
+var nameField, dataField, newLine, blankLine = []byte("event:"), []byte("data:"), []byte("\n"), []byte("\n\n")

@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"github.com/hardshell-dev/hardshell/internal/llm"
@@ -24,6 +25,9 @@ func LeftOut() map[string]string {
 		"temperature":        "the version or the model does not take it, or the model thinks",
 		"top_p":              "the version or the model does not take it, the model thinks, or it says nothing beside temperature",
 		"text.verbosity":     "always",
+		"prompt_cache_key":   "always: cache_control marks what to cache",
+		"service_tier":       "always",
+		"safety_identifier":  "beside user, which stands in its place",
 		"text.format.name":   "always, and description and strict: the schema alone is sent, and is always followed",
 		"reasoning.summary":  "the model's thinking is not shown or hidden by request",
 		"reasoning.effort":   "a model that thinks by budget is forced to call a tool, has no room for a budget, or began its turn without thinking",
@@ -79,8 +83,8 @@ func (d Dialect) request(r llm.Request) (*wire.Request, *dialect.Names, error) {
 	if err := d.sampling(req, r, t); err != nil {
 		return nil, nil, err
 	}
-	if r.User != "" {
-		req.Metadata = &wire.Metadata{UserID: r.User}
+	if user := cmp.Or(r.User, r.SafetyIdentifier); user != "" {
+		req.Metadata = &wire.Metadata{UserID: user}
 	}
 	switch d.Cache {
 	case "":

@@ -239,7 +239,8 @@ func TestEveryFieldIsMappedOrRefused(t *testing.T) {
 		}
 	}
 	list := LeftOut()
-	never := map[string]string{"Shell": "the shell is a function here", "Text.verbosity": list["text.verbosity"]}
+	never := map[string]string{"Shell": "the shell is a function here", "Text.verbosity": list["text.verbosity"],
+		"PromptCacheKey": list["prompt_cache_key"], "ServiceTier": list["service_tier"]}
 	providertest.Fields(t, llm.Request{Model: "claude-sonnet-4-5"}, body(Dialect{Provider: "test", Version: wire.Version2023}), never)
 	never["Temperature"], never["TopP"] = list["temperature"], list["top_p"]
 	providertest.Fields(t, llm.Request{Model: "claude-opus-5"}, body(Dialect{Provider: "test", Version: wire.Version2026}), never)

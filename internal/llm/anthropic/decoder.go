@@ -48,6 +48,7 @@ type piece struct {
 
 // Begin readies the decoder for an answer.
 func (d *decoder) Begin() {
+	d.turn.Drop()
 	d.open = map[int]*piece{}
 	d.usage, d.stop, d.details, d.done, d.frames, d.said = wire.Usage{}, "", nil, false, 0, false
 }
@@ -65,8 +66,15 @@ func (d *decoder) Over() bool { return d.done || d.turn.Gone() }
 func (d *decoder) Gone() bool { return d.turn.Gone() }
 
 // Frame implements [upstream.Answer].
-func (d *decoder) Frame(f sse.Event, _ bool) error {
-	name, data := f.Name, f.Data
+func (d *decoder) Frame(f sse.Event, more bool) error {
+	err := d.frame(f.Name, f.Data)
+	if err == nil {
+		d.turn.Flush(more)
+	}
+	return err
+}
+
+func (d *decoder) frame(name string, data []byte) error {
 	if index, kind, text, ok := fastDelta(data, &d.scratch); ok {
 		d.frames++
 		if p := d.open[index]; p != nil {
@@ -202,7 +210,7 @@ func (d *decoder) grow(p *piece, kind string, text []byte) error {
 		}
 		d.said = true
 		p.text = append(p.text, text...)
-		d.turn.Text(text)
+		d.turn.Hold(text)
 	case wire.DeltaThinking:
 		if p.start.Type != wire.TypeThinking {
 			return nil
@@ -268,6 +276,7 @@ func (p *piece) block() (wire.Block, bool) {
 
 // End closes the answer when its stream has ended. Whether the model has ended too, or only pauses, stands in stop.
 func (d *decoder) End() error {
+	d.turn.Flush(false) // a further answer may follow
 	switch {
 	case d.frames == 0:
 		return d.server.Broken("answered with an empty stream")

@@ -2,9 +2,8 @@ package anthropic
 
 import (
 	"bytes"
-	"strings"
-	"unicode/utf8"
 
+	"github.com/hardshell-dev/hardshell/internal/llm/dialect"
 	wire "github.com/hardshell-dev/hardshell/internal/wire/anthropic"
 )
 
@@ -43,45 +42,11 @@ func fastDelta(data []byte, scratch *[]byte) (index int, kind string, text []byt
 	default:
 		return 0, "", nil, false
 	}
-	text, rest, ok = unquote(rest, scratch)
-	if !ok || len(rest) < 2 || rest[0] != '}' {
-		return 0, "", nil, false
-	}
-	if rest = bytes.TrimRight(bytes.TrimLeft(rest[1:], " "), " \n"); string(rest) != "}" { // the API pads its events
+	in := dialect.Scanner{Data: rest, Scratch: *scratch}
+	text, ok = in.Text()
+	*scratch = in.Scratch
+	if !ok || !in.Byte('}') || !in.Byte('}') || !in.AtEnd() { // the API pads its events
 		return 0, "", nil, false
 	}
 	return index, kind, text, true
-}
-
-// unquote reads a JSON string behind its first quote: any valid UTF-8, with the usual escapes.
-func unquote(data []byte, scratch *[]byte) (text, rest []byte, ok bool) {
-	start, copied, ascii := 0, (*scratch)[:0], true
-	for i := 0; i < len(data); {
-		switch c := data[i]; {
-		case c == '"':
-			text = data[:i]
-			if len(copied) > 0 {
-				copied = append(copied, data[start:i]...)
-				text, *scratch = copied, copied
-			}
-			return text, data[i+1:], ascii || utf8.Valid(text)
-		case c == '\\':
-			if i+1 >= len(data) {
-				return nil, nil, false
-			}
-			e := strings.IndexByte(`"\/bfnrt`, data[i+1])
-			if e < 0 {
-				return nil, nil, false // \u is encoding/json's to read
-			}
-			copied = append(append(copied, data[start:i]...), "\"\\/\b\f\n\r\t"[e])
-			i += 2
-			start = i
-		case c < 0x20:
-			return nil, nil, false
-		default:
-			ascii = ascii && c < utf8.RuneSelf
-			i++
-		}
-	}
-	return nil, nil, false
 }

@@ -14,6 +14,19 @@ type Dialect struct {
 	Provider            string // for messages
 	MaxCompletionTokens bool   // max_completion_tokens, not max_tokens
 	KeepRoles           bool   // knows the role "developer" and takes several system messages
+	Vendor              bool   // is OpenAI's own or Azure's, and takes what only those know
+}
+
+// LeftOut lists what of a request may be left out without a refusal, and when. Everything else is mapped or refused.
+func LeftOut() map[string]string {
+	return map[string]string{
+		"prompt_cache_key":   "a server that is not OpenAI's or Azure's",
+		"safety_identifier":  "a server that is not OpenAI's or Azure's",
+		"service_tier":       "a server that is not OpenAI's or Azure's",
+		"reasoning.summary":  "always",
+		"input[].reasoning":  "always: the API has no place for it",
+		"input[].annotation": "of an answer's text: always",
+	}
 }
 
 // Body translates a request to the bytes to send.
@@ -36,6 +49,9 @@ func (d Dialect) translate(r llm.Request) (*openai.ChatRequest, error) {
 		Temperature: r.Temperature, TopP: r.TopP, User: r.User}
 	if req.Stream {
 		req.StreamOptions = &openai.ChatStreamOptions{IncludeUsage: true} // an answer in one piece always has it
+	}
+	if d.Vendor {
+		req.PromptCacheKey, req.SafetyIdentifier, req.ServiceTier = r.PromptCacheKey, r.SafetyIdentifier, r.ServiceTier
 	}
 	if d.MaxCompletionTokens {
 		req.MaxCompletionTokens = r.MaxOutputTokens

@@ -43,6 +43,7 @@ func New(o Options) *Provider {
 	}
 	d := Dialect{Provider: o.Name, MaxCompletionTokens: o.MaxTokensField == "max_completion_tokens", KeepRoles: o.DeveloperRole == "keep"}
 	if vendor(o.BaseURL) {
+		d.Vendor = true
 		d.MaxCompletionTokens = d.MaxCompletionTokens || o.MaxTokensField == ""
 		d.KeepRoles = d.KeepRoles || o.DeveloperRole == ""
 	}

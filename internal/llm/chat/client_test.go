@@ -107,15 +107,18 @@ func TestDialectOfHosts(t *testing.T) {
 	}
 }
 
-// leftOut lists what of a request this dialect may leave out.
-var leftOut = map[string]string{"Shell": "the shell is a function here"}
-
 func TestEveryFieldIsMappedOrRefused(t *testing.T) {
-	d := Dialect{Provider: "test"}
-	providertest.Fields(t, llm.Request{Model: "m"}, func(r llm.Request) (string, error) {
-		body, err := d.Body(r)
-		return string(body), err
-	}, leftOut)
+	list := LeftOut()
+	leftOut := map[string]string{"Shell": "the shell is a function here"}
+	for _, d := range []Dialect{{Provider: "test", Vendor: true}, {Provider: "test"}} {
+		if !d.Vendor {
+			leftOut["PromptCacheKey"], leftOut["SafetyIdentifier"], leftOut["ServiceTier"] = list["prompt_cache_key"], list["safety_identifier"], list["service_tier"]
+		}
+		providertest.Fields(t, llm.Request{Model: "m"}, func(r llm.Request) (string, error) {
+			body, err := d.Body(r)
+			return string(body), err
+		}, leftOut)
+	}
 }
 
 // BenchmarkStream is a whole answer of 64 chunks over loopback, with the server in the same process.

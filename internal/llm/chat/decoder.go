@@ -16,7 +16,6 @@ type decoder struct {
 	turn    *llm.Turn
 	server  *upstream.Server
 	scratch []byte
-	held    []byte // text that waits for the frame behind it, see flush
 	tools   []*pending
 	usage   *openai.Usage
 	finish  string // the finish_reason, once there was one
@@ -37,7 +36,8 @@ var doneMark = []byte("[DONE]")
 
 // Begin implements [upstream.Answer].
 func (d *decoder) Begin() {
-	*d = decoder{turn: d.turn, server: d.server, scratch: d.scratch, held: d.held[:0]}
+	d.turn.Drop()
+	*d = decoder{turn: d.turn, server: d.server, scratch: d.scratch}
 }
 
 // Said implements [upstream.Answer].
@@ -56,7 +56,7 @@ func (d *decoder) Gone() bool { return d.turn.Gone() }
 func (d *decoder) Frame(f sse.Event, more bool) error {
 	err := d.data(f.Name, f.Data)
 	if err == nil {
-		d.flush(more)
+		d.turn.Flush(more)
 	}
 	return err
 }
@@ -66,7 +66,7 @@ func (d *decoder) Whole(raw []byte) error {
 	if err := d.data("", raw); err != nil {
 		return err
 	}
-	d.flush(false)
+	d.turn.Flush(false)
 	if d.finish == "" && d.turn.Items() == 0 {
 		e := upstream.ReadError(raw)
 		if e.Message == "" {
@@ -82,7 +82,7 @@ func (d *decoder) Whole(raw []byte) error {
 func (d *decoder) data(name string, data []byte) error {
 	if c, ok := fastChunk(data, &d.scratch); ok && name != "error" {
 		d.chunks++
-		d.held = append(d.held, c.content...)
+		d.turn.Hold(c.content)
 		if c.counted {
 			d.usage = c.usage.Responses()
 		}
@@ -91,7 +91,7 @@ func (d *decoder) data(name string, data []byte) error {
 		}
 		return nil
 	}
-	d.flush(false)
+	d.turn.Flush(false)
 	data = bytes.TrimSpace(data)
 	if len(data) == 0 {
 		return nil
@@ -115,19 +115,6 @@ func (d *decoder) data(name string, data []byte) error {
 		return d.failure(data)
 	}
 	return d.chunk(&chunk)
-}
-
-// maxHeld bounds the text that chunks are put together to.
-const maxHeld = 2 << 10
-
-// flush says the text that is held. With more, when the next chunk is there already and will be read at once, it may
-// wait for that: what came together costs one event. Text that comes alone is never held.
-func (d *decoder) flush(more bool) {
-	if len(d.held) == 0 || more && len(d.held) < maxHeld {
-		return
-	}
-	d.turn.Text(d.held)
-	d.held = d.held[:0]
 }
 
 // failure is the error of an error object in the stream.

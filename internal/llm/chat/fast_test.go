@@ -9,6 +9,7 @@ import (
 	"github.com/hardshell-dev/hardshell/internal/llm/dialect"
 	"github.com/hardshell-dev/hardshell/internal/llm/providertest"
 	"github.com/hardshell-dev/hardshell/internal/llm/upstream"
+	"github.com/hardshell-dev/hardshell/internal/sse"
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
 
@@ -172,7 +173,7 @@ func BenchmarkChunk(b *testing.B) {
 	d := &decoder{turn: turn, server: upstream.New(upstream.Options{Name: "bench"}, upstream.Dialect{})}
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := d.data("", data); err != nil {
+		if err := d.Frame(sse.Event{Data: data}, false); err != nil {
 			b.Fatal(err)
 		}
 	}

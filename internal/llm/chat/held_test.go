@@ -36,7 +36,8 @@ func TestDeltasThatComeTogether(t *testing.T) {
 	}{
 		{"all at once", say("a", "b", "c") + stopChunk, []string{"abc"}},
 		{"a comment between", say("a") + ": hi\n\n" + say("b") + stopChunk, []string{"a", "b"}},
-		{"another name for the field", say("a") + "event: message\n" + say("b") + stopChunk, []string{"a", "b"}},
+		{"a name before the data", say("a") + "event: message\n" + say("b") + stopChunk, []string{"ab"}},
+		{"an id before the data", say("a") + "id: 1\n" + say("b") + stopChunk, []string{"a", "b"}},
 		{"an empty frame between", say("a") + "data:\n\n" + say("b") + stopChunk, []string{"a", "b"}},
 		{"an escape that takes the slow way", say("a") + "data: {\"choices\":[{\"delta\":{\"content\":\"\\u00e9\"}}]}\n\n" + say("b") + stopChunk, []string{"a", "é", "b"}},
 		{"thoughts between", say("a") + think + say("b") + stopChunk, []string{"a", "b"}},

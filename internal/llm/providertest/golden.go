@@ -145,7 +145,7 @@ func Answers(t *testing.T, least int, seal string, open func(*http.Client) llm.P
 			t.Run(strings.TrimSuffix(filepath.Base(file), ".http")+"/"+split.Name, func(t *testing.T) {
 				a := Collect(t, t.Context(), open(Recorded(raw, split.How)), llm.Request{Model: "m", Items: []openai.Item{openai.UserText("a")}})
 				var out strings.Builder
-				out.WriteString(Dump(together(a.Events)))
+				out.WriteString(Dump(Together(a.Events)))
 				for _, item := range a.Items {
 					if item.Type != openai.TypeReasoning {
 						continue
@@ -173,8 +173,8 @@ func Answers(t *testing.T, least int, seal string, open func(*http.Client) llm.P
 	}
 }
 
-// together joins text deltas that follow each other. How many there are says how the bytes came.
-func together(events []openai.Event) []openai.Event {
+// Together joins text deltas that follow each other. How many there are says how the bytes came.
+func Together(events []openai.Event) []openai.Event {
 	var out []openai.Event
 	for _, ev := range events {
 		d, ok := ev.(*openai.DeltaEvent)

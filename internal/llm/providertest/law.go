@@ -131,7 +131,7 @@ func (a *Answer) Judge() error {
 				if ev.OutputIndex != len(items) {
 					return fmt.Errorf("item added at %d, want %d", ev.OutputIndex, len(items))
 				}
-				if ids[ev.Item.ID] || !minted(ev.Item) || ev.Item.Status != openai.InProgress {
+				if ids[ev.Item.ID] || !minted(ev.Item) || ours(ev.Item) && ev.Item.Status != openai.InProgress {
 					return fmt.Errorf("item added with id %q, call id %q, status %q", ev.Item.ID, ev.Item.CallID, ev.Item.Status)
 				}
 				ids[ev.Item.ID] = true
@@ -163,6 +163,10 @@ func (a *Answer) Judge() error {
 					err = fmt.Errorf("%s says %q, the deltas said %q", ev.Type, ev.Text, s.text.String())
 				}
 				s.sawDone = true
+			}
+		case *openai.AnnotationEvent:
+			if s, err = at(ev.OutputIndex, ev.ItemID); err == nil && (!s.inPart || s.sawDone || ev.ContentIndex != len(s.parts)) {
+				err = errors.New("a note for a text that is not open")
 			}
 		case *openai.Lifecycle:
 			a.Final = &ev.Response
@@ -197,6 +201,16 @@ func minted(i openai.Item) bool {
 	case openai.TypeFunctionCall:
 		return id.Valid(id.FunctionCall, i.ID) && id.Valid(id.Call, i.CallID)
 	}
+	prefix, _, _ := strings.Cut(i.ID, "_")
+	return !ours(i) && id.Valid(prefix, i.ID)
+}
+
+// ours says whether an item is built by events; others are the upstream's, and come whole.
+func ours(i openai.Item) bool {
+	switch i.Type {
+	case openai.TypeMessage, openai.TypeReasoning, openai.TypeFunctionCall, openai.TypeShellCall, openai.TypeShellCallOutput, "":
+		return true
+	}
 	return false
 }
 
@@ -224,6 +238,10 @@ func (s *state) part(ev *openai.PartEvent) error {
 func (s *state) close(done openai.Item) error {
 	if done.Type != s.item.Type || done.CallID != s.item.CallID {
 		return errors.New("the item changed its type or call id")
+	}
+	if !ours(done) {
+		s.done = true
+		return nil
 	}
 	if done.Status != openai.Completed && done.Status != openai.Incomplete {
 		return fmt.Errorf("status %q", done.Status)

@@ -19,6 +19,7 @@ type Fixture struct {
 	Model    string               // follows the lines of the last user message
 	Script   func(string) string  // the model that plays a built-in script of the scripted model
 	Upstream func() (calls int64) // upstream calls under way; nil if there is no upstream
+	Hosted   bool                 // the upstream runs web_search by itself
 }
 
 // Shell is a shell-like function as the agent declares it.
@@ -43,7 +44,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"a break in mid-stream is one upstream error", testBreak},
 		{"breaking off ends the upstream call", testBreakOff},
 		{"a cancelled context ends the turn", testCancel},
-		{"a tool that is no function is refused", testUnknownTool},
+		{"a tool that nobody runs is refused by name", testUnknownTool},
 		{"many at once do not disturb each other", testMany},
 	}
 	for _, tt := range tests {
@@ -52,7 +53,11 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 }
 
 func ask(f Fixture, text string, tools ...openai.Tool) llm.Request {
-	return llm.Request{Model: f.Model, Items: []openai.Item{openai.UserText(text)}, Tools: tools}
+	r := llm.Request{Model: f.Model, Items: []openai.Item{openai.UserText(text)}, Tools: tools}
+	if len(tools) > 0 && tools[0].Name == Shell.Name {
+		r.Shell = Shell.Name
+	}
+	return r
 }
 
 // script asks a built-in script with the shell declared.
@@ -286,13 +291,21 @@ func (f Fixture) idle(t *testing.T) {
 }
 
 func testUnknownTool(t *testing.T, f Fixture) {
-	r := ask(f, "hello", openai.Tool{Type: "web_search"})
-	a := Collect(t, t.Context(), f.Provider, r)
-	if fault.KindOf(a.Err) != fault.Invalid || !strings.Contains(a.Err.Error(), "web_search") {
-		t.Errorf("Stream: err = %v, want invalid, naming web_search", a.Err)
-	}
-	if err := llm.Check(f.Provider, r); fault.KindOf(err) != fault.Invalid {
-		t.Errorf("Check: err = %v", err)
+	for _, typ := range []string{"web_search", "code_interpreter", "a_new_one"} {
+		r := ask(f, "hello", openai.Tool{Type: typ})
+		if typ == "web_search" && f.Hosted {
+			if err := llm.Check(f.Provider, r); err != nil {
+				t.Errorf("Check: %v", err)
+			}
+			continue
+		}
+		a := Collect(t, t.Context(), f.Provider, r)
+		if fault.KindOf(a.Err) != fault.Invalid || !strings.Contains(a.Err.Error(), typ) {
+			t.Errorf("Stream: err = %v, want invalid, naming %s", a.Err, typ)
+		}
+		if e, ok := fault.As(llm.Check(f.Provider, r)); !ok || e.Code != "unsupported_tool" {
+			t.Errorf("Check: err = %v", e)
+		}
 	}
 }
 

@@ -23,6 +23,9 @@ type ChatRequest struct {
 	ReasoningEffort     string             `json:"reasoning_effort,omitempty"`
 	Verbosity           string             `json:"verbosity,omitempty"`
 	User                string             `json:"user,omitempty"`
+	PromptCacheKey      string             `json:"prompt_cache_key,omitempty"`
+	SafetyIdentifier    string             `json:"safety_identifier,omitempty"`
+	ServiceTier         string             `json:"service_tier,omitempty"`
 }
 
 // ChatStreamOptions asks for the chunk that carries usage.

@@ -327,6 +327,29 @@ type Annotation struct {
 	Filename    string `json:"filename"`
 	StartIndex  int    `json:"start_index"`
 	EndIndex    int    `json:"end_index"`
+
+	Raw json.RawMessage `json:"-"` // of another type of annotation: all of it, as it came
+}
+
+// MarshalJSON returns the bytes that the annotation came as, or the fields when it was made here.
+func (a Annotation) MarshalJSON() ([]byte, error) {
+	if len(a.Raw) > 0 {
+		return a.Raw, nil
+	}
+	type fields Annotation
+	return Marshal(fields(a))
+}
+
+// UnmarshalJSON reads any annotation; what is no container_file_citation is kept as it came.
+func (a *Annotation) UnmarshalJSON(data []byte) error {
+	type fields Annotation
+	if err := json.Unmarshal(data, (*fields)(a)); err != nil {
+		return err
+	}
+	if a.Raw = nil; a.Type != "container_file_citation" {
+		a.Raw = bytes.Clone(data)
+	}
+	return nil
 }
 
 // FunctionCall is the model's call of a function tool. Arguments is JSON text, as the model wrote it.

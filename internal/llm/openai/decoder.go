@@ -1,0 +1,383 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/hardshell-dev/hardshell/internal/llm"
+	"github.com/hardshell-dev/hardshell/internal/llm/upstream"
+	"github.com/hardshell-dev/hardshell/internal/sse"
+	wire "github.com/hardshell-dev/hardshell/internal/wire/openai"
+)
+
+// decoder turns the events of an answer into the events of one turn: the same events under ids and indexes of ours.
+type decoder struct {
+	turn    *llm.Turn
+	server  *upstream.Server
+	seal    llm.Seal
+	shell   string // the name of our function for the shell
+	scratch []byte
+
+	open  map[int]*piece // by the upstream's output index
+	end   *final
+	done  bool // nothing more is to come
+	count int  // events so far
+}
+
+// piece is an item of the answer that is being built.
+type piece struct {
+	typ     string
+	call    *llm.Call
+	text    int // bytes of text and refusal that were said
+	thought int // bytes of thinking that were said
+	part    int // index of the summary that was said last
+}
+
+// final is the answer as its last event has it.
+type final struct {
+	Status            string                  `json:"status"`
+	Error             json.RawMessage         `json:"error"`
+	IncompleteDetails *wire.IncompleteDetails `json:"incomplete_details"`
+	Output            []wire.Item             `json:"output"`
+	Usage             *wire.Usage             `json:"usage"`
+}
+
+// event is any event of the answer. Which fields matter depends on its type.
+type event struct {
+	Type         string          `json:"type"`
+	OutputIndex  int             `json:"output_index"`
+	SummaryIndex int             `json:"summary_index"`
+	Delta        json.RawMessage `json:"delta"`
+	Arguments    string          `json:"arguments"`
+	Item         *wire.Item      `json:"item"`
+	Annotation   json.RawMessage `json:"annotation"`
+	Response     *final          `json:"response"`
+}
+
+// Begin implements [upstream.Answer].
+func (d *decoder) Begin() {
+	d.turn.Drop()
+	d.open, d.end, d.done, d.count = map[int]*piece{}, nil, false, 0
+}
+
+// Said implements [upstream.Answer].
+func (d *decoder) Said() bool { return d.turn.Items() > 0 }
+
+// Late says that the answer is over; only the mark of the end may still come.
+func (d *decoder) Late() bool { return d.end != nil }
+
+// Over implements [upstream.Answer].
+func (d *decoder) Over() bool { return d.done || d.turn.Gone() }
+
+// Gone implements [upstream.Answer].
+func (d *decoder) Gone() bool { return d.turn.Gone() }
+
+// Frame implements [upstream.Answer].
+func (d *decoder) Frame(f sse.Event, more bool) error {
+	err := d.frame(f.Name, f.Data)
+	if err == nil {
+		d.turn.Flush(more)
+	}
+	return err
+}
+
+func (d *decoder) frame(name string, data []byte) error {
+	if index, text, ok := fastText(data, &d.scratch); ok {
+		if p := d.open[index]; p != nil {
+			d.count++
+			p.text += len(text)
+			d.turn.Hold(text)
+			return nil
+		}
+	}
+	data = bytes.TrimSpace(data)
+	switch {
+	case len(data) == 0:
+		return nil
+	case string(data) == "[DONE]":
+		d.done = true
+		return nil
+	}
+	d.count++
+	var ev event
+	if err := json.Unmarshal(data, &ev); err != nil {
+		if name == "error" {
+			return d.server.Told(upstream.ReadError(data))
+		}
+		return d.server.Unreadable("an event", err)
+	}
+	if ev.Type == "" {
+		ev.Type = name
+	}
+	return d.event(&ev, data)
+}
+
+// event takes an event. One that says nothing to us, as those of the tools that the upstream runs, is left out: their
+// items come whole.
+func (d *decoder) event(ev *event, data []byte) error {
+	p := d.open[ev.OutputIndex]
+	if p == nil { // some servers say deltas of an item that they did not announce
+		p = &piece{}
+	}
+	switch ev.Type {
+	case "response.output_item.added":
+		if ev.Item == nil {
+			return d.server.Broken("began an item without an item")
+		}
+		return d.added(ev.OutputIndex, *ev.Item)
+	case "response.output_item.done":
+		if ev.Item == nil {
+			return d.server.Broken("ended an item without an item")
+		}
+		return d.ended(ev.OutputIndex, *ev.Item)
+	case "response.output_text.delta":
+		d.text(p, word(ev.Delta))
+	case "response.refusal.delta":
+		d.refusal(p, word(ev.Delta))
+	case "response.reasoning_text.delta":
+		d.think(p, word(ev.Delta))
+	case "response.reasoning_summary_text.delta":
+		d.summary(p, ev.SummaryIndex, word(ev.Delta))
+	case "response.output_text.annotation.added":
+		d.annotate(ev.Annotation)
+	case "response.function_call_arguments.delta":
+		if p.call != nil {
+			p.call.Write(word(ev.Delta))
+		}
+	case "response.function_call_arguments.done":
+		if p.call != nil && p.call.Arguments() == "" { // they came in one piece
+			p.call.Write(ev.Arguments)
+		}
+	case "response.completed", "response.incomplete", "response.failed", "response.cancelled":
+		if ev.Response == nil {
+			return d.server.Broken("ended its answer without an answer")
+		}
+		d.end = ev.Response
+		if d.end.Status == "" {
+			d.end.Status = strings.TrimPrefix(ev.Type, "response.")
+		}
+		if d.end.Status == wire.Failed {
+			return d.failure()
+		}
+	case "error":
+		return d.server.Told(upstream.ReadError(data))
+	}
+	return nil
+}
+
+// word reads a delta that is text.
+func word(raw json.RawMessage) string {
+	var s string
+	_ = json.Unmarshal(raw, &s) // a delta of another form says nothing
+	return s
+}
+
+func (d *decoder) text(p *piece, s string) {
+	p.text += len(s)
+	d.turn.Hold([]byte(s))
+}
+
+func (d *decoder) refusal(p *piece, s string) {
+	p.text += len(s)
+	d.turn.Refusal([]byte(s))
+}
+
+func (d *decoder) think(p *piece, s string) {
+	p.thought += len(s)
+	d.turn.Reasoning([]byte(s))
+}
+
+// summary adds to the model's summary of its thinking. Each part is a paragraph.
+func (d *decoder) summary(p *piece, index int, s string) {
+	if p.thought > 0 && index != p.part && s != "" {
+		s = "\n\n" + s
+	}
+	p.part = index
+	d.think(p, s)
+}
+
+// annotate passes on notes whose ids mean something outside the upstream.
+func (d *decoder) annotate(raw json.RawMessage) {
+	var note wire.Annotation
+	if json.Unmarshal(raw, &note) == nil && (note.Type == "url_citation" || note.Type == "file_citation") {
+		d.turn.Annotate(note)
+	}
+}
+
+// added begins an item. Text and thinking open themselves, with their first piece.
+func (d *decoder) added(index int, item wire.Item) error {
+	d.turn.End()
+	p := &piece{typ: item.Type}
+	d.open[index] = p
+	switch item.Type {
+	case wire.TypeMessage:
+		var m wire.Message
+		if item.Decode(&m) == nil {
+			d.turn.Phase(m.Phase)
+		}
+	case wire.TypeFunctionCall:
+		var f wire.FunctionCall
+		if item.Decode(&f) != nil || f.Name == "" {
+			return d.server.Broken("sent a function call without a name")
+		}
+		p.call = d.turn.Call(f.Name)
+	case wire.TypeShellCall:
+		if d.shell == "" {
+			return d.server.Broken("called a shell that it was not given")
+		}
+		p.call = d.turn.Call(d.shell)
+	}
+	return nil
+}
+
+// ended ends an item. What its deltas did not say is taken from the item itself: some servers send none.
+func (d *decoder) ended(index int, item wire.Item) error {
+	p := d.open[index]
+	if p == nil || p.typ != item.Type {
+		if err := d.added(index, item); err != nil {
+			return err
+		}
+		p = d.open[index]
+	}
+	delete(d.open, index)
+	switch item.Type {
+	case wire.TypeMessage:
+		var m wire.Message
+		if err := item.Decode(&m); err != nil {
+			return d.server.Unreadable("a message", err)
+		}
+		for _, part := range m.Content {
+			if p.text > 0 {
+				break
+			}
+			d.turn.Text([]byte(part.Text))
+			d.turn.Refusal([]byte(part.Refusal))
+			for _, note := range part.Annotations {
+				d.annotate(note.Raw)
+			}
+		}
+	case wire.TypeReasoning:
+		return d.reasoned(p, item)
+	case wire.TypeFunctionCall:
+		var f wire.FunctionCall
+		if item.Decode(&f) == nil && p.call.Arguments() == "" {
+			p.call.Write(f.Arguments)
+		}
+		return nil // calls stay open until the end of the turn
+	case wire.TypeShellCall:
+		var s wire.ShellCall
+		if err := item.Decode(&s); err != nil {
+			return d.server.Unreadable("a call of the shell", err)
+		}
+		p.call.Write(ourArguments(s.Action))
+		return nil
+	default:
+		if !known(item.Type) {
+			return d.server.Broken("sent an item of type %q, which is not served here", item.Type)
+		}
+		d.turn.Item(item)
+	}
+	if item.Status != wire.Incomplete { // that one is closed by the end of the turn, which says why
+		d.turn.End()
+	}
+	return nil
+}
+
+// known says whether an item is one of a tool that the upstream runs, and may be passed on.
+func known(typ string) bool {
+	switch typ {
+	case "web_search_call", "file_search_call", "image_generation_call", "mcp_call", "mcp_list_tools", "mcp_approval_request":
+		return true
+	}
+	return false
+}
+
+// reasoned ends a reasoning item and seals what must go back.
+func (d *decoder) reasoned(p *piece, item wire.Item) error {
+	var r wire.Reasoning
+	if err := item.Decode(&r); err != nil {
+		return d.server.Unreadable("reasoning", err)
+	}
+	if p.thought == 0 {
+		for i, part := range r.Summary {
+			d.summary(p, i, part.Text)
+		}
+		for _, part := range r.Content {
+			d.think(p, part.Text)
+		}
+	}
+	if r.EncryptedContent != "" || len(r.Content) > 0 {
+		var keys map[string]json.RawMessage
+		if item.Decode(&keys) == nil {
+			delete(keys, "id") // it means nothing where nothing is stored
+			delete(keys, "status")
+			if block, err := wire.Marshal(keys); err == nil {
+				d.turn.Keep(d.seal, block)
+			}
+		}
+	}
+	d.turn.End()
+	return nil
+}
+
+// Whole takes an answer that came in one piece: a Response, or an error under status 200.
+func (d *decoder) Whole(raw []byte) error {
+	d.count++
+	var object struct {
+		Object string `json:"object"`
+		final
+	}
+	if err := json.Unmarshal(raw, &object); err != nil {
+		return d.server.Unreadable("an answer", err)
+	}
+	if object.Status == "" && object.Output == nil {
+		e := upstream.ReadError(raw)
+		if e.Message == "" {
+			e.Message = "the answer is JSON and no response"
+		}
+		return d.server.Told(e)
+	}
+	d.end = &object.final
+	if d.end.Status == wire.Failed {
+		return d.failure()
+	}
+	return nil
+}
+
+// failure is the error of an answer that failed.
+func (d *decoder) failure() error {
+	e := upstream.ReadError(d.end.Error)
+	if e == (upstream.ErrorObject{}) {
+		e.Message = "it did not say why"
+	}
+	return d.server.Told(e)
+}
+
+// End ends the turn as the answer ended.
+func (d *decoder) End() error {
+	switch {
+	case d.count == 0:
+		return d.server.Broken("answered with an empty stream")
+	case d.end == nil:
+		return d.server.CutShort()
+	}
+	if d.turn.Flush(false); d.turn.Items() == 0 { // nothing was streamed: the answer has it all
+		for i, item := range d.end.Output {
+			if err := d.ended(i, item); err != nil {
+				return err
+			}
+		}
+	}
+	switch {
+	case d.end.Status == wire.Incomplete && d.end.IncompleteDetails != nil && d.end.IncompleteDetails.Reason == wire.ReasonContentFilter:
+		d.turn.Stop(wire.ReasonContentFilter, d.end.Usage)
+	case d.end.Status == wire.Incomplete:
+		d.turn.Stop(wire.ReasonMaxOutputTokens, d.end.Usage)
+	case d.end.Status == wire.Completed:
+		d.turn.Complete(d.end.Usage)
+	default:
+		return d.server.Broken("ended its answer as %q", d.end.Status)
+	}
+	return nil
+}

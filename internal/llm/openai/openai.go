@@ -1,0 +1,142 @@
+// Package openai asks a Responses API: OpenAI's own, Azure's, and servers that speak it.
+//
+// The conversation is Responses items already, so that translation is short: nothing of the upstream's state is used
+// (store is false), and no id goes either way. Ours are taken off before a request is sent, and the answer's are thrown
+// away for ids that we mint. Reasoning goes back under a seal, to the provider that it came from. A model that knows the
+// vendor's own shell tool is given that one in place of our function, with an environment that leaves running to us: its
+// calls come as calls of our function, and the results go back in its shape. Tools that this upstream alone runs, such
+// as web search, are passed on as they are, and so are the items that they make.
+//
+// The HTTP side is package upstream's, with what that promises.
+package openai
+
+import (
+	"context"
+	"iter"
+	"net/url"
+	"strings"
+
+	"github.com/hardshell-dev/hardshell/internal/llm"
+	"github.com/hardshell-dev/hardshell/internal/llm/upstream"
+	wire "github.com/hardshell-dev/hardshell/internal/wire/openai"
+)
+
+// Options describes one server. Every zero value works for OpenAI's own.
+//
+// BaseURL is the part before /responses: https://api.openai.com/v1, which is the default, or of Azure
+// https://NAME.openai.azure.com, to which its path is added.
+type Options struct {
+	upstream.Options
+
+	APIVersion  string // of Azure, where the path is not its /openai/v1
+	Auth        string // bearer or api-key; empty: api-key for Azure's hosts
+	NativeShell string // on or off: give models the vendor's own shell tool; empty: those that are known to have it
+}
+
+// Provider asks one server. It is safe for use by many goroutines.
+type Provider struct {
+	dialect Dialect
+	server  *upstream.Server
+	path    string
+	mint    func(prefix string) string // nil: id.New
+}
+
+var _ llm.Provider = (*Provider)(nil)
+var _ llm.Checker = (*Provider)(nil)
+
+// New makes a Provider. It asks nobody.
+func New(o Options) *Provider {
+	if o.Name == "" {
+		o.Name = "openai"
+	}
+	if o.BaseURL == "" {
+		o.BaseURL = "https://api.openai.com/v1"
+	}
+	own, azure := hostOf(o.BaseURL)
+	o.BaseURL = strings.TrimRight(o.BaseURL, "/")
+	query := ""
+	if azure {
+		o.BaseURL = azureBase(o.BaseURL, o.APIVersion)
+	}
+	if o.APIVersion != "" {
+		query = "?api-version=" + url.QueryEscape(o.APIVersion)
+	}
+	key := upstream.Bearer(o.APIKey)
+	if o.Auth == "api-key" || o.Auth == "" && azure {
+		key = upstream.Header("Api-Key", "", o.APIKey)
+	}
+	return &Provider{path: query, dialect: Dialect{Provider: o.Name, NativeShell: o.NativeShell, Vendor: own},
+		server: upstream.New(o.Options, upstream.Dialect{Path: "/responses", Authorize: key})}
+}
+
+// hostOf says whether a server is OpenAI's own, and whether it is Azure's.
+func hostOf(base string) (own, azure bool) {
+	u, err := url.Parse(base)
+	if err != nil {
+		return false, false
+	}
+	host := u.Hostname()
+	for _, domain := range []string{".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"} {
+		azure = azure || strings.HasSuffix(host, domain)
+	}
+	return host == "api.openai.com" || strings.HasSuffix(host, ".api.openai.com"), azure
+}
+
+// azureBase puts Azure's path behind a base URL that ends with the host: the one that needs no version, or the older
+// one.
+func azureBase(base, version string) string {
+	u, err := url.Parse(base)
+	switch {
+	case err != nil || u.Path != "" && u.Path != "/openai":
+		return base
+	case version != "":
+		return strings.TrimSuffix(base, "/openai") + "/openai"
+	}
+	return strings.TrimSuffix(base, "/openai") + "/openai/v1"
+}
+
+// Close lets go of idle connections.
+func (p *Provider) Close() { p.server.Close() }
+
+// Check translates the request and throws the result away.
+func (p *Provider) Check(r llm.Request) error {
+	_, err := p.dialect.Body(r)
+	return err
+}
+
+// Stream implements [llm.Provider].
+func (p *Provider) Stream(ctx context.Context, r llm.Request) iter.Seq2[wire.Event, error] {
+	return func(yield func(wire.Event, error) bool) {
+		turn := llm.NewTurn(yield, p.mint)
+		err := p.server.Ask(ctx, r.Whole, func(whole bool) (upstream.Call, error) {
+			r.Whole = whole
+			body, err := p.dialect.Body(r)
+			return upstream.Call{Path: "/responses" + p.path, Body: body}, err
+		}, &decoder{turn: turn, server: p.server, seal: p.dialect.seal(), shell: r.Shell})
+		if err != nil {
+			turn.Fail(err)
+		}
+	}
+}
+
+// Models implements [llm.Provider]: the configured list, or the server's.
+func (p *Provider) Models(ctx context.Context) ([]wire.Model, error) {
+	return p.server.Models(ctx, func(ctx context.Context) ([]wire.Model, error) {
+		var l struct {
+			Data []struct {
+				ID      string  `json:"id"`
+				Created float64 `json:"created"`
+			} `json:"data"`
+		}
+		if err := p.server.Get(ctx, "/models"+p.path, &l); err != nil {
+			return nil, err
+		}
+		var models []wire.Model
+		for _, m := range l.Data {
+			if m.ID != "" {
+				models = append(models, p.server.Model(m.ID, int64(m.Created)))
+			}
+		}
+		return models, nil
+	})
+}

@@ -1,0 +1,230 @@
+package terminal
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Form is how a model reads a result.
+type Form int
+
+// The forms.
+const (
+	// Labelled is text with a few labelled lines above the output. It is the default.
+	Labelled Form = iota
+	// Bare is the output alone; of a command that lives on, JSON with output, process_id and exit_code.
+	Bare
+	// Structured is JSON with everything that is known.
+	Structured
+)
+
+// DefaultMaxTokens bounds the text of a result when a call asks for no other bound. Four bytes count as a token.
+const DefaultMaxTokens = 10_000
+
+// Format is the result in a form.
+func (r ExecResult) Format(f Form) string {
+	switch f {
+	case Bare:
+		return r.bare()
+	case Structured:
+		text, err := json.Marshal(r)
+		if err != nil {
+			return fmt.Sprintf(`{"failure":"io","message":%q}`, err.Error())
+		}
+		return string(text)
+	}
+	if r.SessionID != 0 {
+		return r.labelledLive()
+	}
+	return r.labelled()
+}
+
+// labelled is the text of the one-shot tools.
+func (r ExecResult) labelled() string {
+	if r.Failure == "rejected" || r.Failure == "io" && r.ExitCode == nil {
+		return r.nothing()
+	}
+	var b strings.Builder
+	if r.ExitCode != nil {
+		fmt.Fprintf(&b, "Exit code: %d\n", *r.ExitCode)
+	}
+	fmt.Fprintf(&b, "Wall time: %s seconds\n", strconv.FormatFloat(round(r.WallTime, 10), 'f', -1, 64))
+	body, truncated := r.body()
+	if truncated {
+		fmt.Fprintf(&b, "Total output lines: %d\n", r.lines())
+	}
+	if r.CwdBefore != "" {
+		fmt.Fprintf(&b, "Cwd: %s\n", r.CwdBefore)
+	}
+	r.remarks(&b)
+	b.WriteString("Output:\n")
+	if r.TimedOut {
+		b.WriteString(r.timeoutLine())
+	}
+	b.WriteString(body)
+	return b.String()
+}
+
+// labelledLive is the text of exec_command and write_stdin.
+func (r ExecResult) labelledLive() string {
+	var chunk [3]byte
+	rand.Read(chunk[:]) // it never fails
+	var b strings.Builder
+	fmt.Fprintf(&b, "Chunk ID: %s\nWall time: %.4f seconds\n", hex.EncodeToString(chunk[:]), r.WallTime.Seconds())
+	if r.ExitCode != nil {
+		fmt.Fprintf(&b, "Process exited with code %d\n", *r.ExitCode)
+	} else if r.Failure == "" {
+		fmt.Fprintf(&b, "Process running with session ID %d\n", r.SessionID)
+	}
+	fmt.Fprintf(&b, "Original token count: %d\n", r.TokenCount())
+	if r.ProcessID != strconv.Itoa(r.SessionID) {
+		fmt.Fprintf(&b, "Process ID: %s\n", r.ProcessID)
+	}
+	if r.CwdBefore != "" {
+		b.WriteString("Cwd: " + r.CwdBefore)
+		if r.CwdAfter != "" && r.CwdAfter != r.CwdBefore {
+			b.WriteString(" -> " + r.CwdAfter)
+		}
+		b.WriteByte('\n')
+	}
+	if r.State != "" && r.ExitCode == nil && r.Failure == "" {
+		b.WriteString("State: " + r.State)
+		if r.Ready != "" {
+			b.WriteString(", job " + r.Ready)
+		}
+		if r.Command != nil {
+			fmt.Fprintf(&b, ", last command exited with code %d", *r.Command)
+		}
+		b.WriteByte('\n')
+	}
+	if r.Password {
+		b.WriteString("Note: A password is asked for. A person has to answer it; it is never yours to give.\n")
+	}
+	r.remarks(&b)
+	b.WriteString("Output:\n")
+	if r.TimedOut {
+		b.WriteString(r.timeoutLine())
+	}
+	body, truncated := r.body()
+	if truncated {
+		fmt.Fprintf(&b, "Warning: truncated output (original token count: %d)\nTotal output lines: %d\n\n", r.TokenCount(), r.lines())
+	}
+	b.WriteString(body)
+	return b.String()
+}
+
+// nothing is the text of a call of which nothing ran.
+func (r ExecResult) nothing() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s failed: %s", r.Tool, r.Message)
+	for _, n := range r.Notices {
+		b.WriteString("\nNote: " + n)
+	}
+	return b.String()
+}
+
+func (r ExecResult) timeoutLine() string {
+	return fmt.Sprintf("command timed out after %d milliseconds\n", r.Timeout.Milliseconds())
+}
+
+// remarks are the lines that say what the output does not.
+func (r ExecResult) remarks(b *strings.Builder) {
+	if r.Signal != "" && !r.TimedOut {
+		fmt.Fprintf(b, "Note: The command was ended by %s.\n", r.Signal)
+	}
+	switch {
+	case r.Denial != nil:
+		fmt.Fprintf(b, "Note: Denied: %s.\n", strings.TrimRight(r.Denial.String(), "."))
+	case r.Failure == "io":
+		fmt.Fprintf(b, "Note: %s\n", r.Message)
+	}
+	if r.Retried {
+		b.WriteString("Note: The sandbox denied it something, and it ran again outside, as a person approved.\n")
+	} else if r.Outside {
+		b.WriteString("Note: It ran outside the sandbox, as a person approved.\n")
+	}
+	for _, n := range r.Notices {
+		fmt.Fprintf(b, "Note: %s\n", n)
+	}
+}
+
+// bare is the seed's form.
+func (r ExecResult) bare() string {
+	body, _ := r.body()
+	if r.Failure == "rejected" || r.Failure == "io" {
+		return r.nothing()
+	}
+	if r.TimedOut {
+		body = r.timeoutLine() + body
+	}
+	if r.SessionID == 0 {
+		return body
+	}
+	view := struct {
+		Output    string  `json:"output"`
+		ProcessID *string `json:"process_id"`
+		ExitCode  *int    `json:"exit_code"`
+	}{Output: body, ExitCode: r.ExitCode}
+	if r.ExitCode == nil {
+		view.ProcessID = &r.ProcessID
+	}
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.Encode(view) // plain values: it cannot fail
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// lines counts those of the output before anything was left out; of what is kept, where not all is.
+func (r ExecResult) lines() int {
+	text := r.Head + r.Tail
+	n := strings.Count(text, "\n")
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		n++
+	}
+	return n
+}
+
+// body is the output within the budget: head and tail, half each, cut between characters, and between them how many
+// tokens of the one count are missing.
+func (r ExecResult) body() (text string, truncated bool) {
+	budget := int64(r.MaxTokens) * 4
+	head, tail := r.Head, r.Tail
+	if r.Omitted == 0 {
+		head, tail = r.Head+r.Tail, ""
+	}
+	if r.Omitted == 0 && int64(len(head)) <= budget {
+		return head, false
+	}
+	half := budget / 2
+	if r.Omitted == 0 {
+		tail = head
+	}
+	head = head[:cutDown(head, half)]
+	tail = tail[cutUp(tail, int64(len(tail))-half):]
+	missing := r.TokenCount() - int64(len(head)+len(tail))/4
+	return head + "…" + strconv.FormatInt(missing, 10) + " tokens truncated…" + tail, true
+}
+
+// cutDown is the last place between characters at or before n.
+func cutDown(s string, n int64) int {
+	at := int(min(n, int64(len(s))))
+	for at > 0 && at < len(s) && !utf8.RuneStart(s[at]) {
+		at--
+	}
+	return at
+}
+
+// cutUp is the first place between characters at or after n.
+func cutUp(s string, n int64) int {
+	at := int(max(n, 0))
+	for at < len(s) && !utf8.RuneStart(s[at]) {
+		at++
+	}
+	return at
+}

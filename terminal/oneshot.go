@@ -1,0 +1,198 @@
+package terminal
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/sandbox/process"
+	"github.com/hardshell-dev/hardshell/terminal/approval"
+)
+
+// oneShot runs commands that keep nothing: when the call returns, all that they started is gone.
+type oneShot struct{ commandRuntime }
+
+// Run makes one attempt.
+func (oneShot) Run(ctx context.Context, r *execRequest, attempt SandboxAttempt, t ToolCtx) (*ExecResult, error) {
+	result := r.result(attempt, t)
+	place, release, err := r.place(ctx, attempt)
+	if err != nil {
+		return result, err
+	}
+	defer release()
+	env, err := attempt.EnvFor(r.params)
+	if err != nil {
+		return result, ioError("sandbox", err)
+	}
+	cmd, err := env.At(t.Session.nextKey(), 0)
+	if err != nil {
+		return result, err
+	}
+	cmd.Whole = true
+	began := time.Now()
+	result.Sandbox, result.Timeout = place.Report(), cmd.Timeout
+	r.begin(attempt, t, place)
+	job, err := place.Start(ctx, cmd)
+	if err != nil {
+		err = ioError("start", err)
+		r.end(t, result, nil, err)
+		return result, err
+	}
+	defer context.AfterFunc(ctx, job.Kill)()
+	told := newDeltas(t.Session.config.Observer, t.CallID)
+	lasting := context.WithoutCancel(ctx) // the end of a killed job is waited for; the box guarantees it comes
+	text := process.NewHeadTailBuffer(0)
+	var next [3]int64
+	for chunk, lost := range job.Follow(lasting) {
+		if lost != nil {
+			break // Output below meets it too
+		}
+		if gap := chunk.Offset - next[chunk.Stream]; gap > 0 {
+			text.Skip(gap)
+		}
+		next[chunk.Stream] = chunk.Offset + int64(len(chunk.Data))
+		text.Write(chunk.Data)
+		told.write(chunk.Stream, chunk.Data)
+	}
+	out, err := job.Output(lasting, 0)
+	out.Timeout = cmd.Timeout
+	result.output = out
+	result.WallTime = time.Since(began)
+	head, tail := text.Snapshot()
+	result.Omitted = text.Omitted()
+	if result.Omitted == 0 {
+		result.Head = plain(string(head) + string(tail))
+	} else {
+		result.Head, result.Tail = plain(string(head)), plain(string(tail))
+	}
+	result.Stdout, result.Stderr = out.Stdout.Bytes, out.Stderr.Bytes
+	if err != nil {
+		err = ioError("output", err)
+	} else {
+		code := out.ExitCode
+		result.ExitCode, result.Signal, result.TimedOut, result.WallTime = &code, out.Signal, out.TimedOut, out.Duration
+		err = r.outcome(ctx, result, attempt, place)
+	}
+	r.end(t, result, told, err)
+	return result, err
+}
+
+// outcome is the typed error of a command that ended in another way than by itself.
+func (r *execRequest) outcome(ctx context.Context, result *ExecResult, attempt SandboxAttempt, place Place) error {
+	out := result.output
+	if out.Error != "" {
+		result.Notices = append(result.Notices, "The command could not be started: "+out.Error)
+	}
+	if out.OutOfMemory {
+		result.Notices = append(result.Notices, "A process was killed because memory ran out.")
+	}
+	switch {
+	case out.Cancelled && context.Cause(ctx) != nil:
+		return context.Cause(ctx)
+	case out.TimedOut:
+		return &TimeoutError{Output: out}
+	case out.ExitCode == 0:
+		return nil
+	}
+	said := out.Stderr.Text
+	if denial, ok := r.denial(attempt, place, out.ExitCode, said); ok {
+		return &DeniedError{Output: out, Denial: denial}
+	}
+	if out.Signal != "" {
+		return &SignalError{Signal: out.ExitCode - process.ExitCodeSignalBase, Name: out.Signal, Output: out}
+	}
+	return nil
+}
+
+// result is the beginning of an attempt's result.
+func (r *execRequest) result(attempt SandboxAttempt, t ToolCtx) *ExecResult {
+	return &ExecResult{Tool: t.ToolName, MaxTokens: DefaultMaxTokens, CwdBefore: r.params.Cwd, Outside: attempt.Outside, Retried: attempt.Retry, Profile: r.call.Profile, Notices: r.notices()}
+}
+
+func (r *execRequest) notices() []string {
+	if r.note == "" {
+		return nil
+	}
+	return []string{r.note}
+}
+
+// place opens the attempt's sandbox and holds what runs against what was decided.
+func (r *execRequest) place(ctx context.Context, attempt SandboxAttempt) (Place, func(), error) {
+	if seal(r.params) != r.sealed {
+		return nil, nil, &RejectedError{Reason: "What would run is not what was approved.", By: "policy"}
+	}
+	place, release, err := attempt.Place(ctx)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil && errors.Is(err, cause) {
+			return nil, nil, err
+		}
+		if fault.KindOf(err) == fault.Invalid { // the policy cannot be had as it is written
+			return nil, nil, err
+		}
+		return nil, nil, ioError("sandbox", err)
+	}
+	return place, release, nil
+}
+
+// decided sums the decision up for events.
+func (r *execRequest) decided(attempt SandboxAttempt) Decided {
+	d := Decided{Outside: attempt.Outside, Digest: digestOf(r.decision), By: "policy"}
+	var parts []approval.Judged
+	switch decision := r.decision.(type) {
+	case approval.Allow:
+		parts, d.Grant = decision.Parts, decision.Grant
+		if d.Grant != "" {
+			d.By = "grant"
+		}
+	case approval.Question:
+		parts, d.Outcome, d.By = decision.Parts, approval.Asked, "person"
+	case approval.Forbid:
+		parts, d.Outcome, d.Why = decision.Parts, approval.Forbidden, decision.Why
+	}
+	if attempt.Retry {
+		d.By = "person"
+	}
+	for _, p := range parts {
+		if p.Rule != nil {
+			text := p.Rule.String()
+			if p.Rule.File != "" {
+				text += " (" + p.Rule.File + ")"
+			}
+			d.Rules = append(d.Rules, text)
+			if d.By == "policy" {
+				d.By = "rule"
+			}
+		}
+	}
+	return d
+}
+
+func (r *execRequest) begin(attempt SandboxAttempt, t ToolCtx, place Place) {
+	n := 1
+	if attempt.Retry {
+		n = 2
+	}
+	t.Session.config.Observer.Observe(ExecCommandBegin{CallID: t.CallID, Tool: t.ToolName, Command: r.params.Command, Lines: r.lines, Cwd: r.params.Cwd,
+		Source: FromAgent, Freeform: r.freeform, Attempt: n, Sandbox: attempt.Sandbox.String(), Report: place.Report(), Decision: r.decided(attempt),
+		Profile: r.call.Profile, Timeout: r.params.Expiration.Duration, At: t.Session.config.Now()})
+}
+
+// end tells of the end of a command that does not live on, or that never ran.
+func (r *execRequest) end(t ToolCtx, result *ExecResult, told *deltas, err error) {
+	end := ExecCommandEnd{CallID: t.CallID, Tool: t.ToolName, Signal: result.Signal, TimedOut: result.TimedOut, Stdout: result.Stdout, Stderr: result.Stderr,
+		Duration: result.WallTime, Decision: r.decided(SandboxAttempt{Outside: result.Outside, Retry: result.Retried}), Cwd: r.params.Cwd, At: t.Session.config.Now()}
+	if result.ExitCode != nil {
+		end.ExitCode = *result.ExitCode
+	}
+	var failed ExecResult
+	if err != nil && failed.fail(err) == nil {
+		end.Error, end.Message, end.Denial = failed.Failure, failed.Message, failed.Denial
+	} else if err != nil {
+		end.Error, end.Message = "io", err.Error()
+	}
+	if told != nil {
+		end.Preview, end.Digest = told.sum()
+	}
+	t.Session.config.Observer.Observe(end)
+}

@@ -111,7 +111,7 @@ func (s *session) one(c channel) bool {
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		client.stop()
-		s.upgrade(c, resp)
+		s.upgrade(c, req, resp)
 		return false
 	}
 	if c.secure {
@@ -220,10 +220,10 @@ func (s *session) broken(where dest, err error) *refusal {
 	return refused(err, Unreachable, where.String()+" did not answer")
 }
 
-// upgrade carries a web socket.
-func (s *session) upgrade(c channel, resp *http.Response) {
+// upgrade carries a web socket that was asked for. Its frames are not read, on no path.
+func (s *session) upgrade(c channel, req *http.Request, resp *http.Response) {
 	far, ok := resp.Body.(io.ReadWriteCloser)
-	if !ok {
+	if !ok || !upgrades(req.Header) || !upgrades(resp.Header) {
 		s.refuse(c.out, &refusal{reason: Broken, text: "the upstream switched to a protocol that was not asked for"})
 		return
 	}

@@ -287,6 +287,24 @@ func TestAWebSocketPasses(t *testing.T) {
 	}
 }
 
+// A host that switches protocols unasked would have a tunnel that nobody judges.
+func TestAnUnaskedSwitchIsRefused(t *testing.T) {
+	r := newRig(t, nil, "a.test")
+	u := newUpstream(t, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nraw bytes")
+	r.behind(80, u.Addr().String())
+	for name, text := range map[string]string{
+		"no upgrade":      "GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n",
+		"another upgrade": "GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: raw\r\n\r\n",
+	} {
+		if got := r.says(text); !strings.HasPrefix(got, "HTTP/1.1 502 ") || strings.Contains(got, "raw bytes") {
+			t.Errorf("%s: %q", name, got)
+		}
+		if rec := r.record(); rec.Verdict != Failed || rec.Reason != Broken {
+			t.Errorf("%s: %+v", name, rec)
+		}
+	}
+}
+
 // A command that is killed takes along what was begun for it upstream.
 func TestAClientThatLeavesEndsItsRequest(t *testing.T) {
 	for name, text := range map[string]string{

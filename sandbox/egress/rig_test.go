@@ -225,6 +225,16 @@ func (r *rig) connect(target string) (net.Conn, *bufio.Reader) {
 	return c, in
 }
 
+// inside opens a tunnel to the host of a secret, and TLS in it that trusts the proxy's authority.
+func (r *rig) inside(target string) *tls.Conn {
+	r.t.Helper()
+	c, _ := r.connect(target)
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(r.proxy.Certificate())
+	host, _, _ := strings.Cut(target, ":")
+	return tls.Client(c, &tls.Config{ServerName: host, RootCAs: pool})
+}
+
 // A testCA is the world's certificate authority.
 type testCA struct {
 	key  *ecdsa.PrivateKey

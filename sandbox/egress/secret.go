@@ -254,7 +254,8 @@ func (e entry) basic(v string) (string, bool) {
 // credentials that were made for this request.
 func (w *wallet) scrub(h http.Header, made []swap) {
 	clean := func(s string) string {
-		for _, m := range made {
+		// The last first: what it was made of may be what an earlier one has made.
+		for _, m := range slices.Backward(made) {
 			s = strings.ReplaceAll(s, m.put.reveal(), m.found)
 		}
 		for _, e := range w.entries {

@@ -178,6 +178,71 @@ func TestAnEchoIsScrubbed(t *testing.T) {
 	}
 }
 
+// Credentials may be made of two secrets, one after the other: what came between is as secret as the end.
+func TestAnEchoOfTwoSecretsIsScrubbed(t *testing.T) {
+	const second = "sk-canary-second-0f0e0d0c"
+	r := newRig(t, func(r *rig, o *Options) {
+		withSecret("a.test")(r, o)
+		o.Secrets = append(o.Secrets, Secret{Name: "OTHER", Value: NewValue(second), Hosts: []string{"a.test"}})
+	}, "a.test")
+	got := make(chan http.Header, 1)
+	r.tls(func(w http.ResponseWriter, req *http.Request) {
+		got <- req.Header.Clone()
+		echo(w, req)
+	}, "a.test")
+	box := r.proxy.Placeholders()
+	req, _ := http.NewRequestWithContext(t.Context(), "GET", "https://a.test/", nil)
+	req.SetBasicAuth(box["TOKEN"], box["OTHER"])
+	sent := req.Header.Get("Authorization")
+	resp, err := r.client("http").Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	again := http.Request{Header: <-got}
+	if user, password, ok := again.BasicAuth(); !ok || user != canary || password != second {
+		t.Errorf("the host saw %q %q", user, password)
+	}
+	b, err := io.ReadAll(resp.Body)
+	var all strings.Builder
+	resp.Header.Write(&all)
+	all.Write(b)
+	if echoed := resp.Header.Get("X-Echo-Authorization"); err != nil || echoed != sent {
+		t.Errorf("the echoed header is %q, sent was %q, %v", echoed, sent, err)
+	}
+	for _, half := range []string{canary + ":", canary + ":" + box["OTHER"], canary + ":" + second, box["TOKEN"] + ":" + second} {
+		// The last group of a word without its neighbour is another one; what is before it stands as it is.
+		if leak := base64.RawStdEncoding.EncodeToString([]byte(half)); strings.Contains(all.String(), leak[:len(leak)-3]) {
+			t.Errorf("%q came back in %q", half, all.String())
+		}
+	}
+}
+
+// A placeholder anywhere but in a header's value goes out as it is.
+func TestAPlaceholderIsFilledInHeadersOnly(t *testing.T) {
+	r := newRig(t, withSecret("a.test"), "a.test")
+	u := make(chan string, 1)
+	r.tls(func(w http.ResponseWriter, req *http.Request) {
+		body, _ := io.ReadAll(req.Body)
+		all := &strings.Builder{}
+		fmt.Fprintf(all, "%s %s\n%s\n", req.RequestURI, req.Host, body)
+		req.Header.Write(all)
+		fmt.Fprint(all, req.Trailer)
+		u <- all.String()
+	}, "a.test")
+	box := r.proxy.Placeholders()["TOKEN"]
+	inside := r.inside("a.test:443")
+	fmt.Fprintf(inside, "POST /%[1]s?q=%[1]s HTTP/1.1\r\nHost: a.test\r\nX-%[1]s: 1\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n24\r\n%[1]s\r\n0\r\nX-T: %[1]s\r\n\r\n", box)
+	got := <-u
+	if strings.Contains(got, canary) || strings.Count(strings.ToLower(got), box) != 4 {
+		t.Errorf("the host saw\n%s", got)
+	}
+	inside.Close()
+	if rec := r.record(); len(rec.Secrets) != 0 {
+		t.Errorf("%+v", rec)
+	}
+}
+
 // leaks are the forms in which the value may not come back.
 func leaks(user string) []string {
 	var all []string
@@ -227,6 +292,7 @@ func TestSecretsThatAreRefused(t *testing.T) {
 		"no name":                    {{Value: ok, Hosts: []string{"a.test"}}},
 		"a bad name":                 {{Name: "A=B", Value: ok, Hosts: []string{"a.test"}}},
 		"no value":                   {{Name: "T", Hosts: []string{"a.test"}}},
+		"a long value":               {{Name: "T", Value: NewValue(strings.Repeat("x", maxValue+1)), Hosts: []string{"a.test"}}},
 		"a short value":              {{Name: "T", Value: NewValue("abc"), Hosts: []string{"a.test"}}},
 		"two lines":                  {{Name: "T", Value: NewValue("abcd\r\nX: 1"), Hosts: []string{"a.test"}}},
 		"a strange placeholder":      {{Name: "T", Value: ok, Hosts: []string{"a.test"}, Placeholder: "GET"}},
@@ -236,6 +302,9 @@ func TestSecretsThatAreRefused(t *testing.T) {
 		if f, _ := fault.As(err); err == nil || f.Code != codeRejected || strings.Contains(f.Error(), canary) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	if _, err := newWallet([]Secret{{Name: "T", Value: NewValue(strings.Repeat("x", maxValue)), Hosts: []string{"a.test"}}}, policy); err != nil || maxValue != 64<<10 {
+		t.Errorf("64 KiB: %v", err)
 	}
 	w, err := newWallet([]Secret{{Name: "T", Value: ok, Hosts: []string{"a.test"}}, {Name: "T", Value: NewValue("other"), Hosts: []string{"x.b.test"}}}, policy)
 	if err != nil || w.entries[0].placeholder != w.entries[1].placeholder {

@@ -52,6 +52,12 @@ const (
 	networkAllowlist = egress.TypeAllowlist
 )
 
+// A policy is judged for every connection and a secret is looked for in every answer, so that neither is endless.
+const (
+	maxDomains = 1000
+	maxSecrets = 64
+)
+
 // ReadNetwork checks what can be checked of a network policy without the operator's limits. No policy is no network.
 func ReadNetwork(p *openai.NetworkPolicy) (*NetworkPolicy, []DomainSecret, error) {
 	if p == nil {
@@ -73,8 +79,11 @@ func ReadNetwork(p *openai.NetworkPolicy) (*NetworkPolicy, []DomainSecret, error
 	default:
 		return nil, nil, refuse(".type", "network_policy.type must be \"disabled\" or \"allowlist\", not %q.", p.Type)
 	}
-	if len(p.AllowedDomains) == 0 {
+	switch n := len(p.AllowedDomains); {
+	case n == 0:
 		return nil, nil, refuse(".allowed_domains", "An allowlist needs at least one domain in allowed_domains.")
+	case n > maxDomains:
+		return nil, nil, refuse(".allowed_domains", "allowed_domains has %d entries; %d are allowed.", n, maxDomains)
 	}
 	secrets, err := readSecrets(p.DomainSecrets)
 	if err != nil {
@@ -97,6 +106,10 @@ func readSecrets(raw json.RawMessage) ([]DomainSecret, error) {
 	if json.Unmarshal(raw, &items) != nil {
 		return nil, fault.New(fault.Invalid, "domain_secrets is not a list.").WithCode("shell_environment_rejected").
 			WithParam("network_policy.domain_secrets")
+	}
+	if len(items) > maxSecrets {
+		return nil, fault.New(fault.Invalid, "domain_secrets has %d entries; %d are allowed.", len(items), maxSecrets).
+			WithCode("shell_environment_rejected").WithParam("network_policy.domain_secrets")
 	}
 	var secrets []DomainSecret
 	for i, item := range items {
@@ -243,6 +256,10 @@ func (s *Service) Admits(ctx context.Context, org, id string, p *openai.NetworkP
 	kept, err := s.seal.open(r.ID, r.secrets)
 	if err != nil {
 		return refuse(".domain_secrets")
+	}
+	if len(kept) == 0 && len(secrets) > 0 {
+		return fault.New(fault.Invalid, "Container %s has no domain secrets: they are given when it is made, and end when it expires, also for one that is restored.", id).
+			WithCode("shell_environment_rejected").WithParam("network_policy.domain_secrets").WithTry("leave domain_secrets out, or use a new container")
 	}
 	for _, d := range secrets {
 		want, err := s.network.secret(d)

@@ -37,6 +37,8 @@ func TestReadNetwork(t *testing.T) {
 		"no value":                 {`{"type":"allowlist","allowed_domains":["a.test"],"domain_secrets":[{"domain":"a.test","name":"T"}]}`, ".domain_secrets[0]", 0},
 		"an empty value":           {`{"type":"allowlist","allowed_domains":["a.test"],"domain_secrets":[{"domain":"a.test","name":"T","value":""}]}`, ".domain_secrets[0]", 0},
 		"an unknown key":           {`{"type":"allowlist","allowed_domains":["a.test"],"domain_secrets":[{"domain":"a.test","name":"T","vaule":"` + secretText + `"}]}`, ".domain_secrets[0]", 0},
+		"too many domains":         {`{"type":"allowlist","allowed_domains":["a.test"` + strings.Repeat(`,"a.test"`, maxDomains) + `]}`, ".allowed_domains", 0},
+		"too many secrets":         {`{"type":"allowlist","allowed_domains":["a.test"],"domain_secrets":[{"placeholder":"T"}` + strings.Repeat(`,{"placeholder":"T"}`, maxSecrets) + `]}`, ".domain_secrets", 0},
 		"a number for a value":     {`{"type":"allowlist","allowed_domains":["a.test"],"domain_secrets":[{"placeholder":"T"},{"domain":"a.test","name":"T","value":5}]}`, ".domain_secrets[1]", 0},
 	} {
 		var p openai.NetworkPolicy
@@ -117,9 +119,14 @@ func TestSealedSecrets(t *testing.T) {
 	}
 }
 
-// Secrets live as long as their container is active.
+// Secrets live as long as their container is active. One that is restored has its policy, and says that it has none.
 func TestAnEndedContainerHasNoSecrets(t *testing.T) {
 	b := newBench(t, Limits{})
+	ceiling, err := egress.ParseCeiling("", []string{"*"}, egress.Bundles{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.network.Egress.Ceiling = ceiling
 	c, err := b.Create(b.ctx, "org", CreateSpec{})
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +136,7 @@ func TestAnEndedContainerHasNoSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := b.db.Write(b.ctx, func(tx *sql.Tx) error {
-		_, err := tx.Exec(`UPDATE container SET secrets = $1 WHERE id = $2`, text, c.ID)
+		_, err := tx.Exec(`UPDATE container SET secrets = $1, network = '{"type":"allowlist","allowed_domains":["a.test"]}' WHERE id = $2`, text, c.ID)
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -141,5 +148,21 @@ func TestAnEndedContainerHasNoSecrets(t *testing.T) {
 	r, err := b.row(b.ctx, "org", c.ID)
 	if err != nil || r.secrets != "" {
 		t.Errorf("secrets %q, %v", r.secrets, err)
+	}
+	if _, err := b.Restore(b.ctx, "org", c.ID); err != nil {
+		t.Fatal(err)
+	}
+	if r, err = b.row(b.ctx, "org", c.ID); err != nil || r.secrets != "" || r.Status != Active {
+		t.Errorf("restored: %+v, %v", r, err)
+	}
+	policy := &openai.NetworkPolicy{Type: "allowlist", AllowedDomains: []string{"a.test"}}
+	if err := b.Admits(b.ctx, "org", c.ID, policy); err != nil {
+		t.Errorf("its policy: %v", err)
+	}
+	policy.DomainSecrets = json.RawMessage(`[{"domain":"a.test","name":"T","value":"` + secretText + `"}]`)
+	err = b.Admits(b.ctx, "org", c.ID, policy)
+	wantFault(t, err, fault.Invalid, "shell_environment_rejected")
+	if f, _ := fault.As(err); f == nil || !strings.Contains(f.Message, "restored") || strings.Contains(f.Error(), secretText) {
+		t.Errorf("%v", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 // The bounds of a store when none are given.
 const (
 	DefaultMax    = 64 // sessions kept at once, ended ones included
-	DefaultWarn   = 60 // from here on each snapshot says how many are left
+	DefaultWarn   = 60 // from here on the first snapshot of each new session says how many there are
 	DefaultRecent = 8  // the last used ones, which are never ended to make room
 )
 

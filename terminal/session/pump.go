@@ -1,0 +1,138 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"regexp"
+
+	"github.com/hardshell-dev/hardshell/sandbox/process"
+)
+
+// pump takes the session's output until its end.
+func (s *Session) pump() {
+	ctx := context.Background() // the command's end ends it, and every way to let go of a session kills the command
+	var lost error
+	for chunk, err := range s.job.Follow(ctx) {
+		if err != nil {
+			lost = err
+			break
+		}
+		s.take(chunk)
+	}
+	exit, err := s.job.Wait(ctx)
+	if lost == nil {
+		lost = err
+	}
+	s.finish(exit, lost)
+	s.store.o.Observer.Ended(s.id, exit, lost)
+	if s.spec.Ended != nil {
+		s.spec.Ended()
+	}
+	close(s.done)
+}
+
+// take takes a chunk.
+func (s *Session) take(chunk process.Chunk) {
+	s.mu.Lock()
+	if gap := chunk.Offset - s.next[chunk.Stream]; gap > 0 { // we were too slow for the spool
+		s.total += gap
+		s.screen.Write([]byte("\r\n" + process.LeftOut(gap) + "\r\n"))
+	}
+	s.next[chunk.Stream] = chunk.Offset + int64(len(chunk.Data))
+	s.total += int64(len(chunk.Data))
+	s.newest = s.store.o.Clock.Now()
+	s.deaf = false
+	data := s.masks.take(chunk.Stream, chunk.Data)
+	s.screen.Write(data)
+	s.match()
+	s.mu.Unlock()
+	s.wake()
+	if len(data) > 0 {
+		s.store.o.Observer.Output(s.id, chunk.Stream, data)
+	}
+}
+
+func (s *Session) finish(exit process.Exit, lost error) {
+	var rest [3][]byte
+	s.mu.Lock()
+	for stream := range rest {
+		rest[stream] = s.masks.release(stream)
+		s.screen.Write(rest[stream])
+	}
+	s.masks.wipe()
+	s.screen.End()
+	s.match()
+	s.ended, s.exit, s.lost = true, exit, lost
+	s.stand = stand{state: Exited}
+	if s.spec.Background {
+		s.ready = JobExited
+	}
+	s.mu.Unlock()
+	for stream, p := range rest {
+		if len(p) > 0 {
+			s.store.o.Observer.Output(s.id, stream, p)
+		}
+	}
+	s.wake()
+}
+
+func (s *Session) wake() {
+	select {
+	case s.grew <- struct{}{}:
+	default:
+	}
+}
+
+// heard is called, under the lock, with what the command tells its terminal.
+func (s *Session) heard(osc string) {
+	kind, code, ok := s.marks.mark(osc)
+	if !ok {
+		return
+	}
+	s.marks.seen = true
+	switch kind {
+	case 'C':
+		s.marks.prompt = false
+		s.screen.Mark()
+	case 'D':
+		s.marks.prompt = true
+		if text, ok := s.screen.Marked(); ok {
+			s.body, s.code = text.String(), &code
+		}
+	}
+}
+
+// match is what a Collect waits to see.
+type match struct {
+	pattern *regexp.Regexp
+	found   bool
+	text    string
+}
+
+func (m *match) try(line []byte) {
+	if m == nil || m.found {
+		return
+	}
+	if at := m.pattern.FindIndex(line); at != nil {
+		const most = 500
+		m.found, m.text = true, string(bytes.ToValidUTF8(line[at[0]:min(at[1], at[0]+most)], nil))
+	}
+}
+
+// match looks for patterns in the lines that stand on the screen. It needs the lock.
+func (s *Session) match() {
+	if s.wanted == nil && !s.awaitsReady() {
+		return
+	}
+	s.screen.Lines(func(line []byte) bool { s.lineLeft(line); return true })
+}
+
+func (s *Session) awaitsReady() bool { return s.ready == JobRunning && s.spec.Ready.Pattern != nil }
+
+// lineLeft is called, under the lock, with each line that will not change any more.
+func (s *Session) lineLeft(line []byte) {
+	s.wanted.try(line)
+	if s.awaitsReady() && s.spec.Ready.Pattern.Match(line) {
+		s.ready = JobReady
+	}
+}

@@ -146,36 +146,46 @@ var doneOf = map[string]string{"output_text": openai.EventTextDone, "refusal": o
 
 // cutShort ends a message or reasoning that the model did not end.
 func (t *turn) cutShort(n *entry) {
-	events := n.pending
+	pending := n.pending
 	n.pending = nil
+	var events []openai.Event
+	events, n.item = cut(n.typ, n.id, n.index, n.parts, func(content int) bool {
+		return slices.ContainsFunc(pending, func(ev openai.Event) bool {
+			e, ok := ev.(*openai.DoneEvent)
+			return ok && e.ContentIndex == content
+		})
+	})
+	t.loop.wire.emit(append(append(pending, events...), openai.NewItemEvent(openai.EventItemDone, n.index, n.item))...)
+}
+
+// cut is a message or reasoning that breaks off, with what there is of it: the events that end its open parts, and the
+// item as it ends. told says of a part whether the end of its text was told.
+func cut(typ, id string, index int, parts []*part, told func(content int) bool) (events []openai.Event, item openai.Item) {
 	content := openai.Content{}
-	for _, p := range n.parts {
-		whole := openai.Part{Type: p.kind, Text: p.text.String()}
-		if p.kind == "refusal" {
-			whole.Text, whole.Refusal = "", p.text.String()
-		}
-		content = append(content, whole)
+	for _, p := range parts {
+		content = append(content, p.whole())
 		if p.closed {
 			continue
 		}
-		if !slices.ContainsFunc(events, func(ev openai.Event) bool {
-			e, ok := ev.(*openai.DoneEvent)
-			return ok && e.ContentIndex == p.index
-		}) {
-			events = append(events, openai.NewDone(doneOf[p.kind], n.id, n.index, p.index, p.text.String()))
+		if !told(p.index) {
+			events = append(events, openai.NewDone(doneOf[p.kind], id, index, p.index, p.text.String()))
 		}
 		if p.opened {
-			events = append(events, openai.NewPartEvent(openai.EventPartDone, n.id, n.index, p.index, whole))
+			events = append(events, openai.NewPartEvent(openai.EventPartDone, id, index, p.index, p.whole()))
 		}
 	}
-	if n.typ == openai.TypeReasoning {
-		n.item = openai.NewItem(openai.Reasoning{Type: n.typ, ID: n.id, Summary: []openai.Part{}, Content: content,
-			Status: openai.Incomplete})
-	} else {
-		n.item = openai.NewItem(openai.Message{Type: n.typ, ID: n.id, Role: "assistant", Status: openai.Incomplete,
-			Content: content})
+	if typ == openai.TypeReasoning {
+		return events, openai.NewItem(openai.Reasoning{Type: typ, ID: id, Summary: []openai.Part{}, Content: content, Status: openai.Incomplete})
 	}
-	t.loop.wire.emit(append(events, openai.NewItemEvent(openai.EventItemDone, n.index, n.item))...)
+	return events, openai.NewItem(openai.Message{Type: typ, ID: id, Role: "assistant", Status: openai.Incomplete, Content: content})
+}
+
+// whole is a part as far as it was written.
+func (p *part) whole() openai.Part {
+	if p.kind == "refusal" {
+		return openai.Part{Type: p.kind, Refusal: p.text.String()}
+	}
+	return openai.Part{Type: p.kind, Text: p.text.String()}
 }
 
 // answered says whether the turn has words for the client.

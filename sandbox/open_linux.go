@@ -199,7 +199,7 @@ func (l *layout) clone() resident.Clone {
 		return resident.Clone{HostUID: l.id.host, HostGID: l.id.group, Privileged: l.id.root && l.Confine}
 	}
 	c := resident.Clone{Inside: l.id.inside, HostUID: l.id.host, HostGID: l.id.group, Privileged: l.id.root,
-		Namespaces: unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP}
+		Namespaces: resident.JailNamespaces}
 	if l.Network {
 		c.Namespaces |= unix.CLONE_NEWNET
 	}

@@ -22,9 +22,8 @@ type farSpawner struct {
 // way to learn of it.
 var running atomic.Pointer[farSpawner]
 
-// StartSpawner starts a small process that makes boxes on our behalf. A program whose heap will grow calls it early:
-// making a user namespace copies the page tables of whoever does it, 43 ms at 1 GiB. Without it Open works alike, and
-// slower as the heap grows. stop ends it; boxes live on.
+// StartSpawner starts a small process that makes boxes on our behalf, and keeps what a box begins with ready for the
+// next. Without it Open works alike, and takes longer. stop ends it; boxes live on.
 func StartSpawner(ctx context.Context) (stop func(), err error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err

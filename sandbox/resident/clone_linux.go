@@ -28,8 +28,10 @@ var needed = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}
 var residentEnv = []string{"GOGC=30", "GOMAXPROCS=2", "GODEBUG=asyncpreemptoff=1,containermaxprocs=0,updatemaxprocs=0"}
 
 // Start makes the process, with files[0] as its owner's connection and, if there is to be one, files[1] as its group.
-// The caller should not have a large heap: a fork into a user namespace copies the page tables.
 func (c Clone) Start(files []int) (pid, pidfd int, err error) {
+	if c.Namespaces != 0 && (!c.Privileged || changesUID()) {
+		return c.startSpare(files)
+	}
 	sys := &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd}
 	if c.Group {
 		sys.UseCgroupFD, sys.CgroupFD = true, files[1]
@@ -44,6 +46,28 @@ func (c Clone) Start(files []int) (pid, pidfd int, err error) {
 		return 0, -1, err
 	}
 	return pid, pidfd, nil
+}
+
+// startSpare makes a spare and has it become c at once. That is faster than to map its uid before it is executed, for
+// which its parent must wait, and which takes a copy of the parent's page tables: 43 ms at 1 GiB.
+func (c Clone) startSpare(files []int) (pid, pidfd int, err error) {
+	s := takeAhead(c)
+	if s == nil {
+		group := -1
+		if c.Group {
+			group = files[1]
+		}
+		if s, err = newSpare(c.Namespaces, c.Privileged, group); err != nil {
+			return 0, -1, err
+		}
+	}
+	if err := s.become(c, files[0]); err != nil {
+		s.discard()
+		unix.Wait4(s.pid, nil, 0, nil)
+		return 0, -1, err
+	}
+	unix.Close(s.hand)
+	return s.pid, s.pidfd, nil
 }
 
 // execResident forks a process that is a resident, with one connection.
@@ -62,6 +86,7 @@ func execResident(owner int, sys *syscall.SysProcAttr) (pid int, err error) {
 	return pid, failed("start a resident", err)
 }
 
+// enter is for a program with C code in it, whose threads cannot become another uid later.
 func (c Clone) enter(sys *syscall.SysProcAttr) {
 	sys.Cloneflags = uintptr(c.Namespaces)
 	sys.UidMappings = []syscall.SysProcIDMap{{ContainerID: c.Inside, HostID: c.HostUID, Size: 1}}
@@ -74,17 +99,24 @@ func (c Clone) enter(sys *syscall.SysProcAttr) {
 // UserNamespace returns a descriptor of a user namespace in which id inside is uid and gid outside. It serves to map
 // a mount's owners.
 func UserNamespace(inside, outside int) (int, error) {
-	maps := []syscall.SysProcIDMap{{ContainerID: inside, HostID: outside, Size: 1}}
 	pid, err := syscall.ForkExec("/proc/self/exe", []string{holderName}, &syscall.ProcAttr{Env: []string{},
-		Sys: &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER, UidMappings: maps, GidMappings: maps}})
+		Sys: &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER | shared}})
 	if err != nil {
 		return -1, failed("make a user namespace", err)
 	}
 	defer func() {
 		unix.Kill(pid, unix.SIGKILL)
-		unix.Wait4(pid, nil, 0, nil)
+		go unix.Wait4(pid, nil, 0, nil) // not ours to wait for
 	}()
-	fd, err := unix.Open("/proc/"+decimal(int64(pid))+"/ns/user", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	proc, err := openProcess(pid)
+	if err != nil {
+		return -1, failed("open a user namespace", err)
+	}
+	defer unix.Close(proc)
+	if err := mapID(proc, inside, outside, outside, false); err != nil {
+		return -1, failed("map the uid of a user namespace", err)
+	}
+	fd, err := unix.Openat(proc, "ns/user", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	return fd, failed("open a user namespace", err)
 }
 

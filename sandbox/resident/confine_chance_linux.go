@@ -16,7 +16,7 @@ var chances = chance{fd: -1}
 // moreLikely is by how much, in thousandths of the memory there is.
 const moreLikely = 500
 
-// open must come before we are undumpable, since then the file is no longer ours.
+// open must come before we are undumpable, which who becomes another uid is too: then the file is no longer ours.
 func (c *chance) open() {
 	fd, err := unix.Open("/proc/self/oom_score_adj", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {

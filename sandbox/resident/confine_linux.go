@@ -12,7 +12,6 @@ import (
 // command. An error means that the box must not be.
 func setUp(p *Plan) error {
 	unix.Umask(0o022)
-	chances.open()
 	// 1 is "no dump, and none to a pipe either": a host's crash handler is not for what happens in here.
 	unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1, Max: 1})
 	if p.MaxPids > 0 {

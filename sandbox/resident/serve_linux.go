@@ -143,6 +143,7 @@ func (s *server) equip() (program <-chan assembled, err error) {
 		return nil, failed("open ourselves", err)
 	}
 	s.listenSignals()
+	chances.open()
 	done := make(chan assembled, 1)
 	go func() { done <- assemble(denied, &secret) }()
 	return done, nil

@@ -1,6 +1,7 @@
 package resident
 
 import (
+	"sync"
 	"syscall"
 	"time"
 
@@ -22,17 +23,24 @@ const (
 	spareLife = time.Minute
 )
 
-// newSpare makes one, as Clone.Start would without a uid to give.
-func newSpare(namespaces uint32, privileged bool) (*spare, error) {
+// shared has a clone use its parent's memory until it is executed, while its parent waits, as every fork of Go's does but
+// those into a user namespace: there it wants to map uids first.
+const shared = unix.CLONE_VM | unix.CLONE_VFORK
+
+// newSpare makes one, in a v2 control group if group is one.
+func newSpare(namespaces uint32, privileged bool, group int) (*spare, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, failed("make a socket", err)
 	}
 	defer unix.Close(pair[1])
 	s := &spare{hand: pair[0]}
-	sys := &syscall.SysProcAttr{Setsid: true, PidFD: &s.pidfd, Cloneflags: uintptr(namespaces), AmbientCaps: needed}
+	sys := &syscall.SysProcAttr{Setsid: true, PidFD: &s.pidfd, Cloneflags: uintptr(namespaces) | shared, AmbientCaps: needed}
 	if privileged { // it will become its box's uid by itself
 		sys.AmbientCaps = append([]uintptr{unix.CAP_SETUID, unix.CAP_SETGID}, needed...)
+	}
+	if group >= 0 {
+		sys.UseCgroupFD, sys.CgroupFD = true, group
 	}
 	if s.pid, err = execResident(pair[1], sys); err != nil {
 		unix.Close(pair[0])
@@ -53,7 +61,7 @@ func (s *spare) become(c Clone, owner int) error {
 }
 
 func (s *spare) mapIDs(c Clone) error {
-	proc, err := unix.Open("/proc/"+decimal(int64(s.pid)), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	proc, err := openProcess(s.pid)
 	if err != nil {
 		return err
 	}
@@ -62,16 +70,27 @@ func (s *spare) mapIDs(c Clone) error {
 	if err := unix.PidfdSendSignal(s.pidfd, 0, nil, 0); err != nil {
 		return err
 	}
-	if !c.Privileged {
+	return mapID(proc, c.Inside, c.HostUID, c.HostGID, c.Privileged)
+}
+
+// openProcess opens a process's folder.
+func openProcess(pid int) (int, error) {
+	return unix.Open("/proc/"+decimal(int64(pid)), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+}
+
+// mapID makes inside the one uid and gid of a process's new user namespace. Only who is privileged may let it change its
+// groups there.
+func mapID(proc, inside, uid, gid int, groups bool) error {
+	if !groups {
 		if err := writeAt(proc, "setgroups", "deny"); err != nil {
 			return err
 		}
 	}
-	inside := decimal(int64(c.Inside)) + " "
-	if err := writeAt(proc, "gid_map", inside+decimal(int64(c.HostGID))+" 1"); err != nil {
+	name := decimal(int64(inside)) + " "
+	if err := writeAt(proc, "gid_map", name+decimal(int64(gid))+" 1"); err != nil {
 		return err
 	}
-	return writeAt(proc, "uid_map", inside+decimal(int64(c.HostUID))+" 1")
+	return writeAt(proc, "uid_map", name+decimal(int64(uid))+" 1")
 }
 
 func writeAt(dir int, name, text string) error {
@@ -124,16 +143,15 @@ func (s *server) become(body []byte) error {
 }
 
 // changesUID says whether all threads of a resident can become another uid. Where C code is linked in they cannot.
-func changesUID() bool {
+var changesUID = sync.OnceValue(func() bool {
 	_, _, e := syscall.AllThreadsSyscall(unix.SYS_GETPID, 0, 0, 0)
 	return e == 0
-}
+})
 
 // nursery keeps one spare, of the kind that was last asked for. It keeps none where it cannot see the host's mounts
 // change: a spare has a copy of them as they were.
 type nursery struct {
 	mounts     int // the kernel tells of changes here; -1 is none
-	changesUID bool
 	kind       uint32
 	privileged bool
 	spare      *spare
@@ -145,7 +163,7 @@ func newNursery() *nursery {
 	if err != nil {
 		fd = -1
 	}
-	return &nursery{mounts: fd, changesUID: changesUID()}
+	return &nursery{mounts: fd}
 }
 
 // start is Clone.Start with the spare, if it will do.
@@ -164,7 +182,7 @@ func (n *nursery) start(c Clone, files []int) (pid, pidfd int, err error) {
 
 // take returns the spare if it will do for c, and has the next one made.
 func (n *nursery) take(c Clone) *spare {
-	if n.mounts < 0 || c.Namespaces == 0 || c.Group || c.Privileged && !n.changesUID { // nothing to make ahead, or not so
+	if n.mounts < 0 || c.Namespaces == 0 || c.Group || c.Privileged && !changesUID() { // nothing to make ahead, or not so
 		return nil
 	}
 	if n.spare != nil && (n.changed() || n.kind != c.Namespaces || n.privileged != c.Privileged) {
@@ -207,7 +225,7 @@ func (n *nursery) wait(owner int) {
 	case k == 0:
 		n.changed() // what was before does not count
 		n.due = 0   // where it fails, boxes are made as they are asked for
-		if n.spare, _ = newSpare(n.kind, n.privileged); n.spare != nil {
+		if n.spare, _ = newSpare(n.kind, n.privileged, -1); n.spare != nil {
 			n.due = monotonic() + spareLife
 		}
 	}

@@ -160,7 +160,7 @@ func (c runCommand) run(ctx context.Context, p *program, argv []string) (receipt
 	if proxy != nil {
 		r.Network, r.Blocked = c.Network, blocked(proxy)
 	}
-	if exit.Code != 0 && !exit.TimedOut && !exit.Cancelled && !exit.OutOfMemory {
+	if exit.Code != 0 && !exit.TimedOut && !exit.Cancelled && !exit.OutOfMemory && exit.Limit == "" {
 		if denial, ok := sandbox.Explain(box.Report(), policy, cwd, exit.Code, c.lastWords(job)); ok {
 			r.Denial = &denial
 		}

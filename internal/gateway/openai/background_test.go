@@ -100,6 +100,27 @@ func TestAKeyNamesOneRequest(t *testing.T) {
 	}
 }
 
+// What failed before it did anything may be tried again, but not under its name: that is this failure's.
+func TestAKeyOfAFailureIsNotTriedAgain(t *testing.T) {
+	h := open(t, 0)
+	body := []byte(`{"model":"m","input":"hi"}`)
+	h.agent.run = newRun()
+	h.agent.run.final.Status = wire.Failed
+	h.agent.run.final.Error = &wire.ResponseError{Code: "rate_limit_exceeded", Message: "Slow down."}
+	close(h.agent.run.frames)
+	res, text := h.do(t, "POST", "/v1/responses", body, key("k1"))
+	if res.StatusCode != 429 || res.Header.Get("X-Should-Retry") != "" {
+		t.Fatalf("at first: %d %s, retry %q", res.StatusCode, text, res.Header.Get("X-Should-Retry"))
+	}
+	h.responses.keys = map[string][2]string{"one k1": {h.agent.last.Digest, "resp_1"}}
+	h.responses.runs["resp_1"] = h.agent.run
+	h.agent.last = nil
+	res, text = h.do(t, "POST", "/v1/responses", body, key("k1"))
+	if res.StatusCode != 429 || res.Header.Get("X-Should-Retry") != "false" || h.agent.last != nil {
+		t.Errorf("again: %d %s, retry %q, created %v", res.StatusCode, text, res.Header.Get("X-Should-Retry"), h.agent.last != nil)
+	}
+}
+
 func TestAKeyThatIsTakenInBetween(t *testing.T) {
 	h := open(t, 0)
 	run := newRun()

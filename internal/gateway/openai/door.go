@@ -3,8 +3,8 @@
 // It reads requests, hands them to the rooms through the small interfaces below, and writes what they give back. It
 // decides nothing about models, commands or storage. What holds: a stored frame goes out byte for byte as it was
 // stored; every stream that was accepted ends with one terminal event and [DONE], or is visibly cut; a foreground
-// client that goes away cancels its response at once, one of a background response never does; a file name reaches the container as the client sent it, never
-// shortened on the way.
+// client that goes away cancels its response at once, one of a background response never does; a file name reaches the
+// container as the client sent it, never shortened on the way.
 package openai
 
 import (

@@ -108,7 +108,11 @@ func (d *Door) again(w http.ResponseWriter, r *http.Request, p tenant.Principal,
 		}
 		return true, writeJSON(w, http.StatusOK, resp)
 	}
-	return true, d.wait(w, r, func(ctx context.Context) (*wire.Response, error) { return d.Responses.Wait(ctx, p.Org, id) })
+	err = d.wait(w, r, func(ctx context.Context) (*wire.Response, error) { return d.Responses.Wait(ctx, p.Org, id) })
+	if err != nil {
+		gateway.NoRetry(w) // the same name gives the same failure, also where another request might do better
+	}
+	return true, err
 }
 
 // wait answers with the finished response.

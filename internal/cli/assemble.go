@@ -25,6 +25,7 @@ import (
 	"github.com/hardshell-dev/hardshell/internal/llm"
 	"github.com/hardshell-dev/hardshell/internal/llm/anthropic"
 	"github.com/hardshell-dev/hardshell/internal/llm/chat"
+	responsesapi "github.com/hardshell-dev/hardshell/internal/llm/openai"
 	"github.com/hardshell-dev/hardshell/internal/llm/scripted"
 	"github.com/hardshell-dev/hardshell/internal/llm/upstream"
 	"github.com/hardshell-dev/hardshell/internal/response"
@@ -214,13 +215,17 @@ func providersOf(c config.Config) map[string]llm.Provider {
 			providers[name] = scripted.New(scripted.Options{})
 			continue
 		}
-		server := upstream.Options{Name: name, BaseURL: p.BaseURL, APIKey: p.APIKey.Reveal(), Models: p.Models, Headers: map[string]string{}}
+		server := upstream.Options{Name: name, BaseURL: p.BaseURL, APIKey: p.APIKey.Reveal(), Models: p.Models, Headers: map[string]string{},
+			ConnectTimeout: seconds(p.ConnectTimeoutSecs), FirstByteTimeout: seconds(p.FirstByteTimeoutSecs), IdleTimeout: seconds(p.IdleTimeoutSecs),
+			MaxTries: p.MaxTries, MaxConcurrent: p.MaxConcurrent}
 		for header, value := range p.Headers {
 			server.Headers[header] = value.Reveal()
 		}
 		switch p.Type {
 		case config.ProviderAnthropic:
-			providers[name] = anthropic.New(anthropic.Options{Options: server, MaxTokens: p.MaxTokens, Cache: p.Cache})
+			providers[name] = anthropic.New(anthropic.Options{Options: server, MaxTokens: p.MaxTokens, Cache: p.Cache, Version: p.Version})
+		case config.ProviderOpenAI:
+			providers[name] = responsesapi.New(responsesapi.Options{Options: server, APIVersion: p.APIVersion, NativeShell: p.NativeShell})
 		default:
 			providers[name] = chat.New(chat.Options{Options: server, MaxTokensField: p.MaxTokensField})
 		}

@@ -157,33 +157,6 @@ type Responses struct {
 	MaxBytes int64 `toml:"max_bytes"`
 }
 
-// Provider is one upstream of models, under the name that stands before the slash of "provider/model".
-type Provider struct {
-	// Type is the dialect: chat (any Chat Completions server; also when there is only a base_url), anthropic (the
-	// Messages API) or scripted (built in, no model at all).
-	Type string `toml:"type"`
-	// BaseURL is the root of the API, with its version: https://api.openai.com/v1. Of anthropic the vendor's own when
-	// empty.
-	BaseURL string `toml:"base_url"`
-	// APIKey is sent as the dialect has it: as a bearer token or as x-api-key. Write env:NAME or file:PATH.
-	APIKey Secret `toml:"api_key"`
-	// Models are the models to offer. Empty asks the provider for its list.
-	Models []string `toml:"models"`
-	// Headers are sent with every request. Values may be env:NAME or file:PATH.
-	Headers map[string]Secret `toml:"headers"`
-	// MaxTokensField is the name of the output limit: max_completion_tokens or max_tokens. Empty means what the
-	// provider's host is known to take.
-	MaxTokensField string `toml:"max_tokens_field"`
-	// MaxTokens is the output limit of anthropic where a request sets none, as that API demands one. 0 means what the
-	// model is known to allow.
-	MaxTokens int64 `toml:"max_tokens"`
-	// Cache has anthropic cache what requests repeat, for 5m or 1h. Empty leaves it to the request.
-	Cache string `toml:"cache"`
-
-	// Origin says where an automatically found provider came from; empty for a configured one.
-	Origin string `toml:"-"`
-}
-
 // Models is how names of models are read.
 type Models struct {
 	// Default is the model of `ask` without --model, and of a request that names none.
@@ -234,11 +207,4 @@ const (
 	URLsHTTPS = "https"
 	URLsHTTP  = "http"
 	URLsOff   = "off"
-)
-
-// The values of providers.NAME.type that this version serves.
-const (
-	ProviderChat      = "chat"
-	ProviderAnthropic = "anthropic"
-	ProviderScripted  = "scripted"
 )

@@ -87,6 +87,8 @@ func TestWrongFiles(t *testing.T) {
 		"half a certificate":    {"[server.tls]\ncert = \"/c.pem\"\n", []string{":2:1: server.tls.cert", "both"}},
 		"provider without URL":  {"[providers.a]\ntype = \"chat\"\n", []string{"providers.a.base_url", "base_url ="}},
 		"password in a URL":     {"[providers.a]\nbase_url = \"http://u:p@h/v1\"\n", []string{":2:1: ", "password"}},
+		"key of another type":   {"[providers.a]\nbase_url = \"http://h/v1\"\ncache = \"5m\"\n", []string{":3:1: ", "type anthropic"}},
+		"number of tries":       {"[providers.a]\nbase_url = \"http://h/v1\"\nmax_tries = -1\n", []string{":3:1: ", "out of bounds"}},
 		"secret not there":      {"[providers.a]\nbase_url = \"http://h/v1\"\napi_key = \"env:NOT_SET_ANYWHERE\"\n", []string{":3:1: ", "NOT_SET_ANYWHERE is not set", "export"}},
 		"secret file absent":    {"[providers.a]\nbase_url = \"http://h/v1\"\napi_key = \"file:absent\"\n", []string{":3:1: ", "absent"}},
 		"default over ceiling":  {"[features.containers]\ndefault_idle_ttl_secs = 7200\nmax_idle_ttl_secs = 3600\n", []string{":2:1: ", "above the ceiling"}},
@@ -122,6 +124,7 @@ func TestEveryLeafHasAVariable(t *testing.T) {
 		"server.listen": "127.0.0.1:1", "server.allowed_hosts": "a.example, b.example", "features.shell.type": "none",
 		"features.shell.default_environment": "local", "providers.NAME.base_url": "http://127.0.0.1:9/v1",
 		"providers.NAME.type": "chat", "providers.NAME.max_tokens_field": "max_tokens", "log.level": "debug", "log.format": "json", "providers.NAME.cache": "5m",
+		"providers.NAME.version": "2026-10-21", "providers.NAME.native_shell": "off",
 		"storage.data": "/somewhere", "server.tls.cert": "/c.pem", "server.tls.key": "/k.pem",
 		limitsKey + "input_file_urls": "off", limitsKey + "input_file_url_ranges": "10.1.0.0/16", limitsKey + "input_file_url_timeout_secs": "10",
 		EgressKey: "*.a.example, b.example:8443", limitsKey + "allowed_egress_ranges": "10.1.0.0/16", limitsKey + "egress_bundles.NAME": "a.example",
@@ -155,8 +158,10 @@ func TestEveryLeafHasAVariable(t *testing.T) {
 				env[1] = variable(key) + "=77"
 				value = "77"
 			}
-			if key == "providers.NAME.max_tokens" || key == "providers.NAME.cache" {
-				env = append(env, variable("providers.NAME.type")+"=anthropic")
+			for _, own := range ofTypes {
+				if key == "providers.NAME."+own.key && own.types[0] != ProviderChat {
+					env = append(env, variable("providers.NAME.type")+"="+own.types[0])
+				}
 			}
 			if key == "features.containers.max_idle_ttl_secs" {
 				env = append(env, variable("features.containers.default_idle_ttl_secs")+"=60")

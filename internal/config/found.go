@@ -15,7 +15,6 @@ const probeTime = 200 * time.Millisecond
 
 // known are upstreams that speak Chat Completions and whose key has a customary variable.
 var known = []struct{ name, variable, baseURL string }{
-	{"openai", "OPENAI_API_KEY", "https://api.openai.com/v1"},
 	{"openrouter", "OPENROUTER_API_KEY", "https://openrouter.ai/api/v1"},
 	{"groq", "GROQ_API_KEY", "https://api.groq.com/openai/v1"},
 	{"mistral", "MISTRAL_API_KEY", "https://api.mistral.ai/v1"},
@@ -36,6 +35,9 @@ func WithFound(ctx context.Context, c Config, environ []string) Config {
 		if key := strings.TrimSpace(s.getenv(k.variable)); key != "" {
 			providers[k.name] = Provider{Type: ProviderChat, BaseURL: k.baseURL, APIKey: NewSecret(key), Origin: "from " + k.variable}
 		}
+	}
+	if key := strings.TrimSpace(s.getenv("OPENAI_API_KEY")); key != "" {
+		providers["openai"] = Provider{Type: ProviderOpenAI, APIKey: NewSecret(key), Origin: "from OPENAI_API_KEY"}
 	}
 	if key := strings.TrimSpace(s.getenv("ANTHROPIC_API_KEY")); key != "" {
 		providers["anthropic"] = Provider{Type: ProviderAnthropic, APIKey: NewSecret(key), Origin: "from ANTHROPIC_API_KEY"}

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"maps"
 	"net"
 	"net/netip"
 	"net/url"
@@ -131,68 +130,6 @@ func (l *Loaded) checkFeatures() (string, *fault.Error) {
 	if f.Containers.DefaultIdleTTLSecs > f.Containers.MaxIdleTTLSecs {
 		return "features.containers.default_idle_ttl_secs",
 			invalid("the default of %d s is above the ceiling of %d s", f.Containers.DefaultIdleTTLSecs, f.Containers.MaxIdleTTLSecs).WithTry("raise max_idle_ttl_secs")
-	}
-	return "", nil
-}
-
-func (l *Loaded) checkProviders() (string, *fault.Error) {
-	for _, name := range slices.Sorted(maps.Keys(l.Config.Providers)) {
-		p, key := l.Config.Providers[name], "providers."+name
-		if !providerName().MatchString(name) {
-			return key + ".type", invalid("%q cannot stand before the slash of provider/model", name).WithTry("lower-case letters, digits, - and _")
-		}
-		if err := oneOf(p.Type, ProviderChat, ProviderAnthropic, ProviderScripted); err != nil {
-			return key + ".type", err
-		}
-		if p.Type == ProviderScripted && p.BaseURL != "" {
-			return key + ".base_url", invalid("the scripted model calls nobody").WithTry("leave base_url out")
-		}
-		if p.Type == ProviderChat || p.Type == ProviderAnthropic && p.BaseURL != "" {
-			if err := checkURL(p.BaseURL); err != nil {
-				return key + ".base_url", err
-			}
-		}
-		if key, err := checkWire(key, p); err != nil {
-			return key, err
-		}
-	}
-	return "", nil
-}
-
-// checkWire checks what is sent to a provider.
-func checkWire(key string, p Provider) (string, *fault.Error) {
-	if strings.ContainsAny(p.APIKey.Reveal(), " \r\n\t") {
-		return key + ".api_key", invalid("a key has no blanks and no line breaks")
-	}
-	for header, value := range p.Headers {
-		if !headerName().MatchString(header) {
-			return key + ".headers." + header, invalid("%q is not the name of an HTTP header", header)
-		}
-		if strings.ContainsAny(value.Reveal(), "\r\n\x00") {
-			return key + ".headers." + header, invalid("a header's value has no line breaks")
-		}
-	}
-	if p.MaxTokensField != "" {
-		if err := oneOf(p.MaxTokensField, "max_completion_tokens", "max_tokens"); err != nil {
-			return key + ".max_tokens_field", err
-		}
-	}
-	if p.Type != ProviderAnthropic {
-		switch {
-		case p.MaxTokens != 0:
-			return key + ".max_tokens", invalid("this is for providers of type anthropic")
-		case p.Cache != "":
-			return key + ".cache", invalid("this is for providers of type anthropic")
-		}
-		return "", nil
-	}
-	if p.MaxTokens < 0 {
-		return key + ".max_tokens", invalid("%d is no number of tokens", p.MaxTokens)
-	}
-	if p.Cache != "" {
-		if err := oneOf(p.Cache, "5m", "1h"); err != nil {
-			return key + ".cache", err
-		}
 	}
 	return "", nil
 }

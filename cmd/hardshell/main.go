@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/hardshell-dev/hardshell/internal/cli"
+	_ "github.com/hardshell-dev/hardshell/internal/cli/ahead" // first of all
 )
 
 func main() {

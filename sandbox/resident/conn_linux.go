@@ -84,8 +84,12 @@ func (c *conn) try(message []byte, rights ...int) bool {
 	}
 	for {
 		err := unix.Sendmsg(c.fd, message, oob, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
-		if err != unix.EINTR {
-			return err != unix.EAGAIN && err != unix.ENOBUFS // a dead peer shows when it is read
+		switch err {
+		case unix.EINTR:
+		case unix.EAGAIN, unix.ENOBUFS, unix.ENOMEM:
+			return false
+		default: // sent, or to a dead peer, which shows when it is read
+			return true
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // init makes the process a resident or a spawner when it was started under one of their names, before the packages
-// that the rest of the binary needs are initialised. It is the only init function of the code base.
+// that the rest of the binary needs are initialised.
 func init() {
 	if len(os.Args) == 0 {
 		return

@@ -1,8 +1,8 @@
 package resident
 
 import (
-	"runtime/debug"
 	"time"
+	_ "unsafe" // for the link below
 )
 
 // A box idles for most of its life. When no call has ended for trimAfter, the memory that calls took is given back, if
@@ -23,5 +23,11 @@ func (s *server) count() {
 func (s *server) trim() {
 	s.trimAt, s.ended = 0, 0
 	s.ttyBuf = nil // the next terminal's output makes it again
-	debug.FreeOSMemory()
+	freeOSMemory()
 }
+
+// freeOSMemory is that of package runtime/debug. To import it would have a dozen other packages initialised before us:
+// the linker sorts by path.
+//
+//go:linkname freeOSMemory runtime/debug.freeOSMemory
+func freeOSMemory()

@@ -27,6 +27,17 @@ func (r *rig) open(n int) {
 	}
 }
 
+// A client that says nothing at first is accepted all the same, and served when it speaks.
+func TestASilentClientIsAcceptedToo(t *testing.T) {
+	r := newRig(t, nil, "a.test")
+	conn := r.raw("")
+	r.open(1)
+	io.WriteString(conn, "CONNECT b.test:443 HTTP/1.1\r\n\r\n")
+	if b, _ := io.ReadAll(conn); !strings.HasPrefix(string(b), "HTTP/1.1 403 ") {
+		t.Errorf("%q", b)
+	}
+}
+
 func TestTooManyConnectionsAreToldSo(t *testing.T) {
 	r := newRig(t, func(_ *rig, o *Options) { o.Limits.Connections = 2 }, "tcp://a.test:9000")
 	r.behind(9000, newUpstream(t, ok).Addr().String())

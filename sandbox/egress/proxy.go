@@ -239,6 +239,7 @@ func (p *Proxy) Serve(l net.Listener) error {
 	p.listeners[l] = true
 	p.wg.Add(1)
 	p.mu.Unlock()
+	deferAccept(l)
 	defer p.wg.Done()
 	defer func() {
 		p.mu.Lock()

@@ -30,9 +30,14 @@ type ExplainedPart struct {
 
 // Explain tells what [Decide] decides and why.
 func Explain(call Call, policy Policy, rules []Rule, grants Grants) Explanation {
+	return ExplainDecision(Decide(call, policy, rules, grants), call, policy)
+}
+
+// ExplainDecision tells of a decision that was made under a policy, or by one that goes on from it.
+func ExplainDecision(decision Decision, call Call, policy Policy) Explanation {
 	e := Explanation{Sandbox: call.Confinement.String(), Approval: policy.Ask.String(), Parts: []ExplainedPart{}}
 	var parts []Judged
-	switch d := Decide(call, policy, rules, grants).(type) {
+	switch d := decision.(type) {
 	case Allow:
 		e.Decision, parts, e.Digest = Allowed.String(), d.Parts, d.Digest
 		if d.Bypass && call.Confinement == Confined {

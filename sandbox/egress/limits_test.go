@@ -30,6 +30,8 @@ func (r *rig) open(n int) {
 // A client that says nothing at first is accepted all the same, and served when it speaks.
 func TestASilentClientIsAcceptedToo(t *testing.T) {
 	r := newRig(t, nil, "a.test")
+	r.says("CONNECT b.test:443 HTTP/1.1\r\n\r\n") // it serves by now
+	r.open(0)
 	conn := r.raw("")
 	r.open(1)
 	io.WriteString(conn, "CONNECT b.test:443 HTTP/1.1\r\n\r\n")

@@ -32,7 +32,7 @@ var fillers = map[string]string{
 func TestADiskIsNotFilled(t *testing.T) {
 	t.Parallel()
 	for name, script := range fillers {
-		for where, in := range map[string]func(t *testing.T) (*sandbox.Box, string){"hosted": diskHosted, "workspace": diskLocal, "private tmp": diskTmp} {
+		for where, in := range map[string]func(t *testing.T) (*sandbox.Box, string){"hosted": diskHosted, "workspace": diskLocal, "private tmp": diskTmp, "restricted": diskRestricted} {
 			t.Run(name+", "+where, func(t *testing.T) {
 				box, dir := in(t)
 				command := perl(script)
@@ -62,6 +62,16 @@ func diskLocal(t *testing.T) (*sandbox.Box, string) {
 	takeDisk(t, filepath.Join(work, "old")) // it is not the box's
 	box, err := sandbox.Open(t.Context(), sandbox.Spec{Dir: filepath.Join(base, "box"), Cwd: work,
 		Policy: sandbox.Policy{Mode: sandbox.WorkspaceWrite}, Limits: sandbox.Limits{DiskBytes: diskLimit}})
+	must(t, err)
+	t.Cleanup(func() { box.Close() })
+	return diskSaid(t, box), work
+}
+
+func diskRestricted(t *testing.T) (*sandbox.Box, string) {
+	landlock(t)
+	base, work := workplace(t)
+	box, err := sandbox.OpenRung(t.Context(), sandbox.Spec{Dir: filepath.Join(base, "box"), Cwd: work,
+		Policy: sandbox.Policy{Mode: sandbox.WorkspaceWrite}, Limits: sandbox.Limits{DiskBytes: diskLimit}}, sandbox.RungRestricted)
 	must(t, err)
 	t.Cleanup(func() { box.Close() })
 	return diskSaid(t, box), work

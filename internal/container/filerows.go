@@ -10,6 +10,7 @@ import (
 
 	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/internal/id"
+	"github.com/hardshell-dev/hardshell/internal/store"
 )
 
 // fileRow is a path of a workspace that was seen at some time. Whether the file exists, only the workspace knows.
@@ -27,7 +28,7 @@ const fileColumns = `id, path, source, created, at, bytes`
 // pathBatch bounds the paths of one statement and the rows of one read.
 const pathBatch = 200
 
-func scanFile(s scanner) (fileRow, error) {
+func scanFile(s store.Scanner) (fileRow, error) {
 	var (
 		f       fileRow
 		created int64
@@ -40,23 +41,11 @@ func scanFile(s scanner) (fileRow, error) {
 }
 
 func (s *Service) fileRows(ctx context.Context, condition string, args ...any) ([]fileRow, error) {
-	rows, err := s.db.Read().QueryContext(ctx, `SELECT `+fileColumns+` FROM container_file WHERE `+condition, args...)
+	rows, err := store.All(ctx, s.db.Read(), scanFile, `SELECT `+fileColumns+` FROM container_file WHERE `+condition, args...)
 	if err != nil {
-		return nil, fmt.Errorf("read files: %w", err)
+		return nil, fmt.Errorf("files of a container: %w", err)
 	}
-	defer rows.Close()
-	var out []fileRow
-	for rows.Next() {
-		f, err := scanFile(rows)
-		if err != nil {
-			return nil, fmt.Errorf("read files: %w", err)
-		}
-		out = append(out, f)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("read files: %w", err)
-	}
-	return out, nil
+	return rows, nil
 }
 
 func noFile(fileID string) error {

@@ -24,7 +24,7 @@ const (
 // Files returns a page of the workspace's regular files, as they are now, and whether more follow. What happened since
 // the last look is known from the watch; the tree is walked only when there was none.
 func (s *Service) Files(ctx context.Context, org, containerID string, page Page) ([]File, bool, error) {
-	if _, _, _, err := page.keyset(id.ContainerFile); err != nil {
+	if _, err := page.keyset(id.ContainerFile); err != nil {
 		return nil, false, err
 	}
 	r, err := s.settled(ctx, org, containerID)
@@ -51,7 +51,7 @@ func (s *Service) Files(ctx context.Context, org, containerID string, page Page)
 // page is a page of the files that rows name and that exist, in the workspace or in an archive. Without both there are
 // none any more.
 func (s *Service) page(ctx context.Context, r row, page Page) ([]File, bool, error) {
-	limit, compare, order, err := page.keyset(id.ContainerFile)
+	k, err := page.keyset(id.ContainerFile)
 	if err != nil {
 		return nil, false, err
 	}
@@ -77,10 +77,10 @@ func (s *Service) page(ctx context.Context, r row, page Page) ([]File, bool, err
 	case r.archive == "":
 		return nil, false, nil
 	}
-	out := make([]File, 0, limit)
+	out := make([]File, 0, k.Limit)
 	for after := page.After; ; {
 		rows, err := s.fileRows(ctx, fmt.Sprintf(`container = $1 AND ($2 = '' OR id %s $2) ORDER BY id %s LIMIT %d`,
-			compare, order, pathBatch), r.ID, after)
+			k.Compare, k.Order, pathBatch), r.ID, after)
 		if err != nil {
 			return nil, false, err
 		}
@@ -89,7 +89,7 @@ func (s *Service) page(ctx context.Context, r row, page Page) ([]File, bool, err
 			if !ok {
 				continue
 			}
-			if len(out) == limit {
+			if len(out) == k.Limit {
 				return out, true, nil
 			}
 			out = append(out, f)

@@ -7,23 +7,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 	"time"
 
 	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/store"
 )
 
 //go:embed migrations/*.sql
-var migrationFiles embed.FS
-
-func migrations() fs.FS {
-	sub, err := fs.Sub(migrationFiles, "migrations")
-	if err != nil {
-		panic(err) // the folder is embedded
-	}
-	return sub
-}
+var migrations embed.FS
 
 // row is a container as it is stored.
 type row struct {
@@ -37,9 +29,7 @@ type row struct {
 
 const rowColumns = `id, org, name, status, slot, memory_limit, idle_ttl, network, created, last_active, ended, due, archive, backend, secrets`
 
-type scanner interface{ Scan(...any) error }
-
-func scanRow(s scanner) (row, error) {
+func scanRow(s store.Scanner) (row, error) {
 	var (
 		r                        row
 		network                  string
@@ -211,23 +201,11 @@ func (s *Service) touch(ctx context.Context, active map[string]activity) error {
 
 // query returns the rows that a condition selects.
 func (s *Service) query(ctx context.Context, condition string, args ...any) ([]row, error) {
-	rows, err := s.db.Read().QueryContext(ctx, `SELECT `+rowColumns+` FROM container WHERE `+condition, args...)
+	rows, err := store.All(ctx, s.db.Read(), scanRow, `SELECT `+rowColumns+` FROM container WHERE `+condition, args...)
 	if err != nil {
-		return nil, fmt.Errorf("list containers: %w", err)
+		return nil, fmt.Errorf("containers: %w", err)
 	}
-	defer rows.Close()
-	var out []row
-	for rows.Next() {
-		r, err := scanRow(rows)
-		if err != nil {
-			return nil, fmt.Errorf("list containers: %w", err)
-		}
-		out = append(out, r)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("list containers: %w", err)
-	}
-	return out, nil
+	return rows, nil
 }
 
 // dueRows are the rows that somebody must look at now.

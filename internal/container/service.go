@@ -104,7 +104,7 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	if s.seal, err = newSealer(dir); err != nil {
 		return nil, fmt.Errorf("open containers: %w", err)
 	}
-	if err := s.db.Migrate(ctx, "container", migrations()); err != nil {
+	if err := s.db.Migrate(ctx, "container", migrations); err != nil {
 		return nil, fmt.Errorf("open containers: %w", err)
 	}
 	s.watch = newNotifier(s.log)

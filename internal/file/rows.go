@@ -6,27 +6,18 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"time"
 
-	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/internal/id"
+	"github.com/hardshell-dev/hardshell/internal/store"
 )
 
 //go:embed migrations/*.sql
-var migrationFiles embed.FS
-
-func migrations() fs.FS {
-	sub, err := fs.Sub(migrationFiles, "migrations")
-	if err != nil {
-		panic(err) // the folder is embedded
-	}
-	return sub
-}
+var migrations embed.FS
 
 const columns = `id, org, name, bytes, purpose, backend, created, expires`
 
-func scan(row interface{ Scan(...any) error }) (File, error) {
+func scan(row store.Scanner) (File, error) {
 	var (
 		f       File
 		created int64
@@ -123,47 +114,23 @@ const (
 
 // List returns a page of an organisation's files and whether more follow.
 func (s *Service) List(ctx context.Context, org string, page Page) ([]File, bool, error) {
-	if page.Limit == 0 {
-		page.Limit = defaultPage
-	}
-	compare, order := "<", "DESC"
-	switch {
-	case page.Limit < 1 || page.Limit > maxPage:
-		return nil, false, fault.New(fault.Invalid, "limit must be from 1 to %d.", maxPage).WithCode("invalid_value").WithParam("limit")
-	case page.After != "" && !id.Valid(id.File, page.After):
-		return nil, false, fault.New(fault.Invalid, "after is not the id of a file.").WithCode("invalid_value").WithParam("after")
-	case page.Order == "asc":
-		compare, order = ">", "ASC"
-	case page.Order != "" && page.Order != "desc":
-		return nil, false, fault.New(fault.Invalid, `order must be "asc" or "desc".`).WithCode("invalid_value").WithParam("order")
-	}
-	files, err := s.query(ctx, `org = $1 AND status = '`+kept+`' AND (expires IS NULL OR expires > $2) AND ($3 = '' OR purpose = $3)
-		AND ($4 = '' OR id `+compare+` $4) ORDER BY id `+order+` LIMIT $5`, org, s.now().UnixMilli(), page.Purpose, page.After, page.Limit+1)
+	k, err := store.Page{Limit: page.Limit, After: page.After, Order: page.Order}.Keyset(id.File, defaultPage, maxPage)
 	if err != nil {
 		return nil, false, err
 	}
-	if len(files) > page.Limit {
-		return files[:page.Limit], true, nil
+	files, err := s.query(ctx, `org = $1 AND status = '`+kept+`' AND (expires IS NULL OR expires > $2) AND ($3 = '' OR purpose = $3)
+		AND ($4 = '' OR id `+k.Compare+` $4) ORDER BY id `+k.Order+` LIMIT $5`, org, s.now().UnixMilli(), page.Purpose, page.After, k.Limit+1)
+	if err != nil {
+		return nil, false, err
 	}
-	return files, false, nil
+	files, more := store.Cut(files, k.Limit)
+	return files, more, nil
 }
 
 func (s *Service) query(ctx context.Context, condition string, args ...any) ([]File, error) {
-	rows, err := s.db.Read().QueryContext(ctx, `SELECT `+columns+` FROM file WHERE `+condition, args...)
+	files, err := store.All(ctx, s.db.Read(), scan, `SELECT `+columns+` FROM file WHERE `+condition, args...)
 	if err != nil {
-		return nil, fmt.Errorf("list files: %w", err)
+		return nil, fmt.Errorf("files: %w", err)
 	}
-	defer rows.Close()
-	var out []File
-	for rows.Next() {
-		f, err := scan(rows)
-		if err != nil {
-			return nil, fmt.Errorf("list files: %w", err)
-		}
-		out = append(out, f)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("list files: %w", err)
-	}
-	return out, nil
+	return files, nil
 }

@@ -54,7 +54,7 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	if s.limits.MaxBytes <= 0 {
 		s.limits.MaxBytes = 512 << 20
 	}
-	if err := s.db.Migrate(ctx, "file", migrations()); err != nil {
+	if err := s.db.Migrate(ctx, "file", migrations); err != nil {
 		return nil, fmt.Errorf("open files: %w", err)
 	}
 	// The service outlives the context that opened it: Close ends it.

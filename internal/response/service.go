@@ -22,7 +22,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -98,13 +97,10 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	if s.lease <= 0 {
 		s.lease = defaultLease
 	}
-	files, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return nil, fmt.Errorf("open responses: %w", err)
-	}
-	if err := s.db.Migrate(ctx, "response", files); err != nil {
+	if err := s.db.Migrate(ctx, "response", migrations); err != nil {
 		return nil, err
 	}
+	var err error
 	if s.statements, err = prepare(ctx, s.db); err != nil {
 		return nil, err
 	}

@@ -6,23 +6,15 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"time"
 
 	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/internal/id"
+	"github.com/hardshell-dev/hardshell/internal/store"
 )
 
 //go:embed migrations/*.sql
-var migrationFiles embed.FS
-
-func migrations() fs.FS {
-	sub, err := fs.Sub(migrationFiles, "migrations")
-	if err != nil {
-		panic(err) // the folder is embedded
-	}
-	return sub
-}
+var migrations embed.FS
 
 // The states of a version's row. Only kept ones are seen.
 const (
@@ -39,13 +31,11 @@ const (
 	versionQuery = `SELECT ` + versionColumns + ` FROM skill_version v JOIN skill s ON s.id = v.skill_id WHERE `
 )
 
-type row interface{ Scan(...any) error }
-
 func (v *Version) fields(created *int64) []any {
 	return []any{&v.ID, &v.SkillID, &v.Number, &v.Name, &v.Description, &v.Bytes, created, &v.backend}
 }
 
-func scanSkill(r row) (Skill, error) {
+func scanSkill(r store.Scanner) (Skill, error) {
 	var s Skill
 	var made, created int64
 	err := r.Scan(append([]any{&s.ID, &s.Org, &made, &s.Latest}, s.Default.fields(&created)...)...)
@@ -53,7 +43,7 @@ func scanSkill(r row) (Skill, error) {
 	return s, err
 }
 
-func scanVersion(r row) (Version, error) {
+func scanVersion(r store.Scanner) (Version, error) {
 	var v Version
 	var created int64
 	err := r.Scan(v.fields(&created)...)
@@ -98,60 +88,33 @@ func (s *Service) Version(ctx context.Context, org, skillID string, number int64
 }
 
 // list runs a paged query: condition has $1 = org, $2 = after, $3 = limit.
-func list[T any](ctx context.Context, db *sql.DB, query string, scan func(row) (T, error), limit int, args ...any) ([]T, bool, error) {
-	rows, err := db.QueryContext(ctx, query, args...)
+func list[T any](ctx context.Context, db *sql.DB, query string, scan func(store.Scanner) (T, error), limit int, args ...any) ([]T, bool, error) {
+	all, err := store.All(ctx, db, scan, query, args...)
 	if err != nil {
-		return nil, false, fmt.Errorf("list skills: %w", err)
+		return nil, false, fmt.Errorf("skills: %w", err)
 	}
-	defer rows.Close()
-	var out []T
-	for rows.Next() {
-		v, err := scan(rows)
-		if err != nil {
-			return nil, false, fmt.Errorf("list skills: %w", err)
-		}
-		out = append(out, v)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, false, fmt.Errorf("list skills: %w", err)
-	}
-	if len(out) > limit {
-		return out[:limit], true, nil
-	}
-	return out, false, nil
+	all, more := store.Cut(all, limit)
+	return all, more, nil
 }
 
-// order turns a page into SQL.
-func (p *Page) order(prefix string) (compare, order string, err error) {
-	if p.Limit == 0 {
-		p.Limit = 20
-	}
-	switch {
-	case p.Limit < 1 || p.Limit > 100:
-		return "", "", fault.New(fault.Invalid, "limit must be from 1 to 100.").WithCode("invalid_value").WithParam("limit")
-	case p.After != "" && !id.Valid(prefix, p.After):
-		return "", "", fault.New(fault.Invalid, "after is not an id of this list.").WithCode("invalid_value").WithParam("after")
-	case p.Order == "asc":
-		return ">", "ASC", nil
-	case p.Order == "" || p.Order == "desc":
-		return "<", "DESC", nil
-	}
-	return "", "", fault.New(fault.Invalid, `order must be "asc" or "desc".`).WithCode("invalid_value").WithParam("order")
-}
+const (
+	defaultPage = 20
+	maxPage     = 100
+)
 
 // List returns a page of an organisation's skills and whether more follow.
 func (s *Service) List(ctx context.Context, org string, page Page) ([]Skill, bool, error) {
-	compare, order, err := page.order(id.Skill)
+	k, err := page.Keyset(id.Skill, defaultPage, maxPage)
 	if err != nil {
 		return nil, false, err
 	}
-	return list(ctx, s.db.Read(), skillQuery+`s.org = $1 AND ($2 = '' OR s.id `+compare+` $2) ORDER BY s.id `+order+` LIMIT $3`,
-		scanSkill, page.Limit, org, page.After, page.Limit+1)
+	return list(ctx, s.db.Read(), skillQuery+`s.org = $1 AND ($2 = '' OR s.id `+k.Compare+` $2) ORDER BY s.id `+k.Order+` LIMIT $3`,
+		scanSkill, k.Limit, org, page.After, k.Limit+1)
 }
 
 // Versions returns a page of a skill's versions and whether more follow.
 func (s *Service) Versions(ctx context.Context, org, skillID string, page Page) ([]Version, bool, error) {
-	compare, order, err := page.order(id.SkillVersion)
+	k, err := page.Keyset(id.SkillVersion, defaultPage, maxPage)
 	if err != nil {
 		return nil, false, err
 	}
@@ -160,8 +123,8 @@ func (s *Service) Versions(ctx context.Context, org, skillID string, page Page) 
 	}
 	// Numbers are given when the bytes are whole, so that their order is not always that of the ids.
 	return list(ctx, s.db.Read(), versionQuery+`s.org = $1 AND s.id = $4 AND v.status = '`+kept+`' AND ($2 = '' OR
-		v.number `+compare+` (SELECT number FROM skill_version WHERE id = $2 AND skill_id = $4)) ORDER BY v.number `+order+` LIMIT $3`,
-		scanVersion, page.Limit, org, page.After, page.Limit+1, skillID)
+		v.number `+k.Compare+` (SELECT number FROM skill_version WHERE id = $2 AND skill_id = $4)) ORDER BY v.number `+k.Order+` LIMIT $3`,
+		scanVersion, k.Limit, org, page.After, k.Limit+1, skillID)
 }
 
 func (s *Service) write(ctx context.Context, what string, fn func(tx *sql.Tx) error) error {

@@ -50,7 +50,7 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	if err := s.db.Migrate(ctx, "skill", migrations()); err != nil {
+	if err := s.db.Migrate(ctx, "skill", migrations); err != nil {
 		return nil, fmt.Errorf("open skills: %w", err)
 	}
 	if err := s.Sweep(ctx); err != nil {

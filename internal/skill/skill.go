@@ -6,7 +6,11 @@
 // version is there whole or not at all; a skill of another organisation looks absent.
 package skill
 
-import "time"
+import (
+	"time"
+
+	"github.com/hardshell-dev/hardshell/internal/store"
+)
 
 // Skill is a named line of versions.
 type Skill struct {
@@ -63,8 +67,4 @@ func (l Limits) filled() Limits {
 }
 
 // Page asks for a part of a list. The zero value is the newest 20.
-type Page struct {
-	Limit int    // 1 to 100; 0 is 20
-	After string // an id; the page begins behind it
-	Order string // "desc" (newest first, also when empty) or "asc"
-}
+type Page = store.Page

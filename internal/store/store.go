@@ -117,10 +117,14 @@ func dsn(path string, q url.Values) string {
 // Read returns the pool for reading. Its connections cannot write.
 func (db *DB) Read() *sql.DB { return db.read }
 
-// Migrate brings one room's tables up to date. files holds goose migrations (NNNNN_name.sql) at its top; the room's
+// Migrate brings one room's tables up to date. files holds goose migrations (migrations/NNNNN_name.sql); the room's
 // version is kept in the table "<room>_migrations". Rooms migrate at start, before anything is written.
 func (db *DB) Migrate(ctx context.Context, room string, files fs.FS) error {
-	p, err := goose.NewProvider(goose.DialectSQLite3, db.write, files,
+	sub, err := fs.Sub(files, "migrations")
+	if err != nil {
+		return fmt.Errorf("migrate %s: %w", room, err)
+	}
+	p, err := goose.NewProvider(goose.DialectSQLite3, db.write, sub,
 		goose.WithTableName(room+"_migrations"), goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
 	if err != nil {
 		return fmt.Errorf("migrate %s: %w", room, err)

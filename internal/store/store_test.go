@@ -34,7 +34,7 @@ func openAt(t testing.TB, path string) *DB {
 func openNotes(t testing.TB) *DB {
 	t.Helper()
 	db := openAt(t, filepath.Join(t.TempDir(), "data", "hardshell.db"))
-	files := fstest.MapFS{"00001_note.sql": {Data: []byte("-- +goose Up\nCREATE TABLE note (id BIGINT PRIMARY KEY, text TEXT NOT NULL);")}}
+	files := fstest.MapFS{"migrations/00001_note.sql": {Data: []byte("-- +goose Up\nCREATE TABLE note (id BIGINT PRIMARY KEY, text TEXT NOT NULL);")}}
 	if err := db.Migrate(context.Background(), "note", files); err != nil {
 		t.Fatal(err)
 	}
@@ -323,9 +323,9 @@ func TestMigrations(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "hardshell.db")
 	db := openAt(t, path)
 	ctx := context.Background()
-	one := fstest.MapFS{"00001_a.sql": {Data: []byte("-- +goose Up\nCREATE TABLE a (n BIGINT);")}}
-	two := fstest.MapFS{"00001_a.sql": one["00001_a.sql"], "00002_b.sql": {Data: []byte("-- +goose Up\nALTER TABLE a ADD COLUMN m BIGINT;")}}
-	other := fstest.MapFS{"00001_z.sql": {Data: []byte("-- +goose Up\nCREATE TABLE z (n BIGINT);")}}
+	one := fstest.MapFS{"migrations/00001_a.sql": {Data: []byte("-- +goose Up\nCREATE TABLE a (n BIGINT);")}}
+	two := fstest.MapFS{"migrations/00001_a.sql": one["migrations/00001_a.sql"], "migrations/00002_b.sql": {Data: []byte("-- +goose Up\nALTER TABLE a ADD COLUMN m BIGINT;")}}
+	other := fstest.MapFS{"migrations/00001_z.sql": {Data: []byte("-- +goose Up\nCREATE TABLE z (n BIGINT);")}}
 	for _, step := range []struct {
 		room  string
 		files fstest.MapFS

@@ -14,7 +14,6 @@ import (
 	"embed"
 	"encoding/base32"
 	"fmt"
-	"io/fs"
 	"maps"
 	"regexp"
 	"slices"
@@ -77,11 +76,7 @@ var migrations embed.FS
 
 // New migrates the tables and loads the keys.
 func New(ctx context.Context, db *store.DB) (*Service, error) {
-	files, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return nil, fmt.Errorf("open tenants: %w", err)
-	}
-	if err := db.Migrate(ctx, "tenant", files); err != nil {
+	if err := db.Migrate(ctx, "tenant", migrations); err != nil {
 		return nil, err
 	}
 	live := map[string]entry{}

@@ -33,10 +33,7 @@ var _ blob.Store = (*Store)(nil)
 
 // Open makes the tables. What an earlier process had begun to write is removed.
 func Open(ctx context.Context, db DB) (*Store, error) {
-	files, err := fs.Sub(migrationFiles, "migrations")
-	if err == nil {
-		err = db.Migrate(ctx, "blob", files)
-	}
+	err := db.Migrate(ctx, "blob", migrationFiles)
 	if err == nil {
 		err = db.Write(ctx, func(tx *sql.Tx) error {
 			// Nobody reads what was replaced any more.

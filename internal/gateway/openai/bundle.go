@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"mime/multipart"
 	"net/http"
 	"os"
@@ -34,21 +33,22 @@ type bundlePart struct {
 // Close lets go of the bytes.
 func (f *bundleForm) Close() { f.file.Close() }
 
+const bundleTry = "a zip in a part named files, or the files in parts named files[]"
+
 // readBundle reads a form. What the bundle may hold is not checked here, but for how much of it is taken in.
 func readBundle(w http.ResponseWriter, r *http.Request, limits skill.Limits) (*bundleForm, error) {
-	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || kind != "multipart/form-data" || params["boundary"] == "" {
-		return nil, fault.New(fault.Invalid, "The content type must be multipart/form-data.").WithCode("unsupported_content_type").
-			WithTry("a form with a zip in a part named files, or the files in parts named files[]")
-	}
 	gateway.AllowBody(w, limits.MaxArchive+formRoom)
+	parts, err := readForm(r, bundleTry)
+	if err != nil {
+		return nil, err
+	}
 	file, err := os.CreateTemp("", "skill-*")
 	if err != nil {
 		return nil, fmt.Errorf("read skill: %w", err)
 	}
 	os.Remove(file.Name()) // it lives as long as it is open
 	f := &bundleForm{file: file}
-	if err := f.read(multipart.NewReader(r.Body, params["boundary"]), limits); err != nil {
+	if err := f.read(parts, limits); err != nil {
 		f.Close()
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (f *bundleForm) read(parts *multipart.Reader, limits skill.Limits) error {
 			if _, ok := fault.As(err); ok {
 				return err
 			}
-			return fault.Wrap(fault.Invalid, err, "The multipart form could not be read.").WithCode("invalid_multipart")
+			return brokenForm(err)
 		}
 	}
 }
@@ -93,15 +93,15 @@ func (f *bundleForm) part(part *multipart.Part, limits skill.Limits) error {
 		}
 		return nil
 	}
-	if f.fields++; f.fields > 32 {
+	if f.fields++; f.fields > maxFields {
 		return fault.New(fault.Invalid, "The form has too many parts.").WithCode("invalid_multipart")
 	}
-	text, err := io.ReadAll(io.LimitReader(part, maxField))
+	text, err := readField(part, field)
 	if err != nil {
 		return err
 	}
 	if field == "default" {
-		switch string(text) {
+		switch text {
 		case "true":
 			f.makeDefault = true
 		case "false", "":
@@ -118,8 +118,7 @@ var zipStarts = [][]byte{[]byte("PK\x03\x04"), []byte("PK\x05\x06")}
 // list makes entries of the parts.
 func (f *bundleForm) list(limits skill.Limits) error {
 	if len(f.parts) == 0 {
-		return fault.New(fault.Invalid, "The form has no part named files.").WithCode("missing_file_part").WithParam("files").
-			WithTry("a zip in a part named files, or the files in parts named files[]")
+		return noFilePart("files").WithTry(bundleTry)
 	}
 	if len(f.parts) == 1 {
 		head := make([]byte, 4)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -17,10 +18,13 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/blob"
+	"github.com/hardshell-dev/hardshell/internal/blob/disk"
 	"github.com/hardshell-dev/hardshell/internal/container"
 	"github.com/hardshell-dev/hardshell/internal/gateway"
 	"github.com/hardshell-dev/hardshell/internal/response"
 	"github.com/hardshell-dev/hardshell/internal/skill"
+	"github.com/hardshell-dev/hardshell/internal/store"
 	"github.com/hardshell-dev/hardshell/internal/tenant"
 	wire "github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
@@ -66,16 +70,40 @@ type house struct {
 func open(t testing.TB, keepalive time.Duration) *house { return openImpatient(t, keepalive, 0) }
 
 func openImpatient(t testing.TB, keepalive, patience time.Duration) *house {
+	return openOver(t, patience, func(d *Door) { d.Keepalive = keepalive })
+}
+
+// openOver is a house whose door is changed before it opens: by a real room, say.
+func openOver(t testing.TB, patience time.Duration, change func(*Door)) *house {
 	t.Helper()
 	h := &house{agent: &fakeAgent{}, responses: &fakeResponses{runs: map[string]*fakeRun{}}, containers: &fakeContainers{}}
 	h.gateway = gateway.New(gateway.Options{Tenants: keys{}, MaxBody: 1 << 20, Patience: patience})
-	Register(h.gateway, Door{Agent: h.agent, Responses: h.responses, Containers: h.containers, Models: fakeModels{}, Keepalive: keepalive})
+	door := Door{Agent: h.agent, Responses: h.responses, Containers: h.containers, Models: fakeModels{}}
+	change(&door)
+	Register(h.gateway, door)
 	s := httptest.NewUnstartedServer(h.gateway)
 	s.Config = gateway.NewServer(h.gateway, nil)
 	s.Start()
 	t.Cleanup(s.Close)
 	h.url = s.URL
 	return h
+}
+
+// rooms is what a real room stands on.
+func rooms(t testing.TB) (db *store.DB, blobs *blob.Stores, dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	db, err := store.Open(context.Background(), store.Options{Path: filepath.Join(dir, "x.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	bytes, err := disk.Open(filepath.Join(dir, "blobs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { bytes.Close() })
+	return db, blob.NewStores("disk", map[string]blob.Store{"disk": bytes}), dir
 }
 
 // do sends a request with the key of organisation one and returns the answer with its body read.

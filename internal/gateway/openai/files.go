@@ -24,7 +24,7 @@ func (d *Door) createFile(w http.ResponseWriter, r *http.Request, p tenant.Princ
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch {
 	case err == nil && kind == "multipart/form-data" && params["boundary"] != "":
-		return d.uploadFile(w, r, p, params["boundary"])
+		return d.uploadFile(w, r, p, multipart.NewReader(r.Body, params["boundary"]))
 	case err == nil && kind == "application/json":
 		var req struct {
 			FileID string `json:"file_id"`
@@ -43,12 +43,11 @@ func (d *Door) createFile(w http.ResponseWriter, r *http.Request, p tenant.Princ
 		}
 		return writeJSON(w, http.StatusOK, fileObject(f))
 	}
-	return fault.New(fault.Invalid, "The content type must be multipart/form-data or application/json.").WithCode("unsupported_content_type").
-		WithTry("a multipart form with the bytes in a part named file, or {\"file_id\": …}")
+	return wrongType("The content type must be multipart/form-data or application/json.", `a multipart form with the bytes in a part named file, or {"file_id": …}`)
 }
 
 // uploadFile streams the part named file into the container; nothing is held in memory.
-func (d *Door) uploadFile(w http.ResponseWriter, r *http.Request, p tenant.Principal, boundary string) error {
+func (d *Door) uploadFile(w http.ResponseWriter, r *http.Request, p tenant.Principal, parts *multipart.Reader) error {
 	// The container is asked for first: an unknown one must not cost the client its whole upload.
 	id := r.PathValue("id")
 	if _, err := d.Containers.Get(r.Context(), p.Org, id); err != nil {
@@ -56,22 +55,19 @@ func (d *Door) uploadFile(w http.ResponseWriter, r *http.Request, p tenant.Princ
 	}
 	gateway.AllowBody(w, d.Containers.MaxFileBytes()+formRoom)
 	named := "" // the part named path, where it comes before the file: an extension of the Hadrian seed
-	parts := multipart.NewReader(r.Body, boundary)
 	for {
 		part, err := parts.NextRawPart()
 		if errors.Is(err, io.EOF) {
-			return fault.New(fault.Invalid, "The form has no part named file.").WithCode("missing_file_part").WithParam("file")
+			return noFilePart("file")
 		}
 		if err != nil {
-			return fault.Wrap(fault.Invalid, err, "The multipart form could not be read.").WithCode("invalid_multipart")
+			return brokenForm(err)
 		}
 		field, name := partNames(part)
 		if field == "path" {
-			text, err := io.ReadAll(io.LimitReader(part, maxField+1))
-			if err != nil {
-				return fault.Wrap(fault.Invalid, err, "The multipart form could not be read.").WithCode("invalid_multipart")
+			if named, err = readField(part, field); err != nil {
+				return err
 			}
-			named = string(text)
 		}
 		if field != "file" {
 			continue // NextRawPart skips its bytes
@@ -84,37 +80,13 @@ func (d *Door) uploadFile(w http.ResponseWriter, r *http.Request, p tenant.Princ
 		f, err := d.Containers.Put(r.Context(), p.Org, id, name, body, "user")
 		if body.err != nil {
 			// The client's bytes stopped coming; whatever the room made of that, this is why.
-			return fault.Wrap(fault.Invalid, body.err, "The multipart form could not be read.").WithCode("invalid_multipart")
+			return brokenForm(body.err)
 		}
 		if err != nil {
 			return err
 		}
 		return writeJSON(w, http.StatusOK, fileObject(f))
 	}
-}
-
-// uploadReader remembers why the client's bytes ended early.
-type uploadReader struct {
-	r   io.Reader
-	err error
-}
-
-func (u *uploadReader) Read(p []byte) (int, error) {
-	n, err := u.r.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		u.err = err
-	}
-	return n, err
-}
-
-// partNames reads a part's Content-Disposition itself: the standard library's FileName keeps only the last element
-// of a path, which would turn "a/b" into "b" and hide "../b" from the check that must refuse it.
-func partNames(part *multipart.Part) (field, filename string) {
-	kind, params, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
-	if err != nil || kind != "form-data" {
-		return "", ""
-	}
-	return params["name"], params["filename"]
 }
 
 func fileObject(f container.File) wire.ContainerFile {

@@ -7,47 +7,22 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/hardshell-dev/hardshell/internal/blob"
-	"github.com/hardshell-dev/hardshell/internal/blob/disk"
-	"github.com/hardshell-dev/hardshell/internal/gateway"
 	"github.com/hardshell-dev/hardshell/internal/skill"
-	"github.com/hardshell-dev/hardshell/internal/store"
 	wire "github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
 
 // openSkills is a door over the real room of skills.
 func openSkills(t testing.TB, limits skill.Limits) *house {
 	t.Helper()
-	dir := t.TempDir()
-	db, err := store.Open(context.Background(), store.Options{Path: filepath.Join(dir, "x.db")})
+	db, blobs, dir := rooms(t)
+	skills, err := skill.New(context.Background(), skill.Options{DB: db, Limits: limits, Dir: dir, Blobs: blobs})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { db.Close() })
-	bytes, err := disk.Open(filepath.Join(dir, "blobs"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { bytes.Close() })
-	skills, err := skill.New(context.Background(), skill.Options{DB: db, Limits: limits, Dir: dir,
-		Blobs: blob.NewStores("disk", map[string]blob.Store{"disk": bytes})})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := &house{agent: &fakeAgent{}, responses: &fakeResponses{runs: map[string]*fakeRun{}}, containers: &fakeContainers{}}
-	h.gateway = gateway.New(gateway.Options{Tenants: keys{}, MaxBody: 1 << 20})
-	Register(h.gateway, Door{Agent: h.agent, Responses: h.responses, Containers: h.containers, Skills: skills, Models: fakeModels{}})
-	s := httptest.NewUnstartedServer(h.gateway)
-	s.Config = gateway.NewServer(h.gateway, nil)
-	s.Start()
-	t.Cleanup(s.Close)
-	h.url = s.URL
-	return h
+	return openOver(t, 0, func(d *Door) { d.Skills = skills })
 }
 
 const skillMD = "---\nname: tables\ndescription: reads tables\n---\n# How\n"
@@ -188,7 +163,7 @@ func TestSkillsRefusals(t *testing.T) {
 		status             int
 		code               string
 	}{
-		"no form":               {"POST", "/v1/skills", "{}", 400, "unsupported_content_type"},
+		"no form":               {"POST", "/v1/skills", "{}", 415, "unsupported_content_type"},
 		"default is no number":  {"POST", at, `{"default_version":"latest"}`, 400, "invalid_value"},
 		"default is not there":  {"POST", at, `{"default_version":"7"}`, 404, "skill_version_not_found"},
 		"version is no number":  {"GET", at + "/versions/01", "", 404, "skill_version_not_found"},

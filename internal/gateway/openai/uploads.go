@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"math"
-	"mime"
 	"mime/multipart"
 	"net/http"
 	"strconv"
@@ -29,27 +28,20 @@ type Files interface {
 	MaxBytes() int64
 }
 
-// formRoom is what a form may have beside its file.
-const formRoom = 1 << 20
-
-// maxField is the longest field of a form that is no file.
-const maxField = 4 << 10
-
 // createUpload streams the part named file to its store. The fields may come before or after it.
 func (d *Door) createUpload(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
-	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || kind != "multipart/form-data" || params["boundary"] == "" {
-		return fault.New(fault.Invalid, "The content type must be multipart/form-data.").WithCode("unsupported_content_type").
-			WithTry("a form with the parts file and purpose")
-	}
 	gateway.AllowBody(w, d.Files.MaxBytes()+formRoom)
-	form := uploadForm{parts: multipart.NewReader(r.Body, params["boundary"])}
+	parts, err := readForm(r, "a form with the parts file and purpose")
+	if err != nil {
+		return err
+	}
+	form := uploadForm{parts: parts}
 	part, name, err := form.next()
 	if err != nil {
 		return err
 	}
 	if part == nil {
-		return fault.New(fault.Invalid, "The form has no part named file.").WithCode("missing_file_part").WithParam("file")
+		return noFilePart("file")
 	}
 	form.upload.Name = name
 	if form.upload.Purpose != "" { // what is wrong already must not cost the client its whole upload
@@ -67,7 +59,7 @@ func (d *Door) createUpload(w http.ResponseWriter, r *http.Request, p tenant.Pri
 		return form.upload, nil
 	})
 	if body.err != nil {
-		return fault.Wrap(fault.Invalid, body.err, "The multipart form could not be read.").WithCode("invalid_multipart")
+		return brokenForm(body.err)
 	}
 	if err != nil {
 		return err
@@ -91,7 +83,7 @@ func (u *uploadForm) next() (*multipart.Part, string, error) {
 			return nil, "", u.checkAnchor()
 		}
 		if err != nil {
-			return nil, "", fault.Wrap(fault.Invalid, err, "The multipart form could not be read.").WithCode("invalid_multipart")
+			return nil, "", brokenForm(err)
 		}
 		field, name := partNames(part)
 		if field == "file" {
@@ -100,17 +92,14 @@ func (u *uploadForm) next() (*multipart.Part, string, error) {
 			}
 			return part, name, nil
 		}
-		if u.fields++; u.fields > 32 {
+		if u.fields++; u.fields > maxFields {
 			return nil, "", fault.New(fault.Invalid, "The form has too many parts.").WithCode("invalid_multipart")
 		}
-		text, err := io.ReadAll(io.LimitReader(part, maxField+1))
+		text, err := readField(part, field)
 		if err != nil {
-			return nil, "", fault.Wrap(fault.Invalid, err, "The multipart form could not be read.").WithCode("invalid_multipart")
+			return nil, "", err
 		}
-		if len(text) > maxField {
-			return nil, "", fault.New(fault.Invalid, "The field %.40q is too long.", field).WithCode("invalid_multipart").WithParam(field)
-		}
-		if err := u.field(field, string(text)); err != nil {
+		if err := u.field(field, text); err != nil {
 			return nil, "", err
 		}
 	}

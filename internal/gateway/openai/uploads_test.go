@@ -4,48 +4,23 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/hardshell-dev/hardshell/internal/blob"
-	"github.com/hardshell-dev/hardshell/internal/blob/disk"
 	"github.com/hardshell-dev/hardshell/internal/file"
-	"github.com/hardshell-dev/hardshell/internal/gateway"
-	"github.com/hardshell-dev/hardshell/internal/store"
 	wire "github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
 
 // openFiles is a door over the real room of files.
 func openFiles(t testing.TB, limits file.Limits) *house {
 	t.Helper()
-	dir := t.TempDir()
-	db, err := store.Open(context.Background(), store.Options{Path: filepath.Join(dir, "x.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	bytes, err := disk.Open(filepath.Join(dir, "files"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { bytes.Close() })
-	files, err := file.New(context.Background(), file.Options{DB: db, Limits: limits,
-		Blobs: blob.NewStores("disk", map[string]blob.Store{"disk": bytes})})
+	db, blobs, _ := rooms(t)
+	files, err := file.New(context.Background(), file.Options{DB: db, Limits: limits, Blobs: blobs})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(files.Close)
-	h := &house{agent: &fakeAgent{}, responses: &fakeResponses{runs: map[string]*fakeRun{}}, containers: &fakeContainers{}}
-	h.gateway = gateway.New(gateway.Options{Tenants: keys{}, MaxBody: 1 << 20})
-	Register(h.gateway, Door{Agent: h.agent, Responses: h.responses, Containers: h.containers, Files: files, Models: fakeModels{}})
-	s := httptest.NewUnstartedServer(h.gateway)
-	s.Config = gateway.NewServer(h.gateway, nil)
-	s.Start()
-	t.Cleanup(s.Close)
-	h.url = s.URL
-	return h
+	return openOver(t, 0, func(d *Door) { d.Files = files })
 }
 
 // field is a part of a form that is no file.
@@ -175,7 +150,7 @@ func TestFilesRefusals(t *testing.T) {
 	if res.StatusCode != 200 || strings.Count(body, `"object":"file"`) != 1 {
 		t.Errorf("refused uploads are listed: %s", body)
 	}
-	if res, body := h.do(t, "POST", "/v1/files", []byte(`{"file":"x"}`), nil); res.StatusCode != 400 || errorOf(t, body).code != "unsupported_content_type" {
+	if res, body := h.do(t, "POST", "/v1/files", []byte(`{"file":"x"}`), nil); res.StatusCode != 415 || errorOf(t, body).code != "unsupported_content_type" {
 		t.Errorf("JSON: %d %s", res.StatusCode, body)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -29,7 +30,13 @@ func ReadZip(r io.ReaderAt, size int64, l Limits) ([]Entry, error) {
 	if size > l.MaxArchive {
 		return nil, tooLarge("The zip has %d bytes; %d are possible.", size, l.MaxArchive)
 	}
-	z, err := zip.NewReader(r, size)
+	// A list of files is read whole before any of it can be judged; each takes several times its bytes of memory.
+	list := &budget{r, maxDirectory}
+	z, err := zip.NewReader(list, size)
+	list.left = math.MaxInt64
+	if errors.Is(err, errBudget) {
+		return nil, tooLarge("The zip's list of files has more than %d bytes.", maxDirectory)
+	}
 	if err != nil {
 		return nil, fault.Wrap(fault.Invalid, err, "The skill's zip can't be read.").WithCode("invalid_skill")
 	}
@@ -50,6 +57,27 @@ func ReadZip(r io.ReaderAt, size int64, l Limits) ([]Entry, error) {
 		out = append(out, Entry{Name: f.Name, Executable: mode&0o111 != 0, Open: func() (io.ReadCloser, error) { return f.Open() }})
 	}
 	return out, nil
+}
+
+// maxDirectory bounds what a zip says of its files: far more than the names of those that a skill may have.
+const maxDirectory = 4 << 20
+
+// budget is a reader that gives so many bytes. It is read by one goroutine while it counts.
+type budget struct {
+	io.ReaderAt
+	left int64
+}
+
+var errBudget = errors.New("too many bytes")
+
+func (b *budget) ReadAt(p []byte, off int64) (int, error) {
+	if b.left == math.MaxInt64 {
+		return b.ReaderAt.ReadAt(p, off)
+	}
+	if b.left -= int64(len(p)); b.left < 0 {
+		return 0, errBudget
+	}
+	return b.ReaderAt.ReadAt(p, off)
 }
 
 // ignoredMost is how many files that are left out a zip may have beside those that count.

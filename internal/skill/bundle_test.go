@@ -3,6 +3,7 @@ package skill
 import (
 	"archive/zip"
 	"bytes"
+	"fmt"
 	"io"
 	"io/fs"
 	"strings"
@@ -112,6 +113,26 @@ func TestWhatAZipMayHold(t *testing.T) {
 		case err == nil || !strings.Contains(err.Error(), c.want) || fault.KindOf(err) != c.kind:
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
+	}
+}
+
+// A long list of files would take many times its bytes of memory before the first could be refused.
+func TestALongDirectory(t *testing.T) {
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for n := range 12_000 { // 12,000 names of 400 bytes are more than 4 MiB
+		if _, err := z.CreateHeader(&zip.FileHeader{Name: fmt.Sprintf("%0400d", n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	z.Close()
+	if _, err := ReadZip(bytes.NewReader(b.Bytes()), int64(b.Len()), Limits{}); fault.KindOf(err) != fault.TooLarge || !strings.Contains(err.Error(), "list of files") {
+		t.Errorf("%v", err)
+	}
+	// The bytes of its files are not counted.
+	large := zipped(t, "SKILL.md", manifest, "a", strings.Repeat("0123456789abcdef", 1<<19))
+	if _, _, err := take(large, Limits{}); err != nil {
+		t.Errorf("a large file: %v", err)
 	}
 }
 

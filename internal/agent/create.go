@@ -23,7 +23,7 @@ type plan struct {
 	history   []openai.Item // the chain before this turn
 	input     []openai.Item // this turn's, as stored
 	choice    choice
-	functions []openai.Tool   // the client's
+	functions []openai.Tool   // the client's, and tools that the upstream runs
 	names     map[string]bool // of the client's functions
 	shell     *openai.Tool    // our shell as a function; nil when the request has none
 	maxOutput int             // the most characters of a stream that a command shows
@@ -41,7 +41,7 @@ func (a *Agent) plan(ctx context.Context, p tenant.Principal, req *openai.Create
 	if err != nil {
 		return nil, asValue(err)
 	}
-	if err := checkTools(req.Tools, route.ProviderName); err != nil {
+	if err := checkTools(req.Tools); err != nil {
 		return nil, err
 	}
 	out := &plan{principal: p, request: req, route: route, names: map[string]bool{}, parallel: !isFalse(req.ParallelToolCalls)}
@@ -73,7 +73,7 @@ func (a *Agent) plan(ctx context.Context, p tenant.Principal, req *openai.Create
 		return nil, err
 	}
 	if err := llm.Check(route.Provider, first); err != nil {
-		return nil, err
+		return nil, refusedTool(err, req.Tools, route.ProviderName)
 	}
 	if out.place, err = a.reserve(ctx, p.Org, out.place); err != nil {
 		return nil, err
@@ -121,7 +121,9 @@ func (a *Agent) readFunctions(ctx context.Context, p *plan) {
 			shell = true
 			continue
 		}
-		p.names[t.Name] = true
+		if t.Type == "function" {
+			p.names[t.Name] = true
+		}
 		p.functions = append(p.functions, t)
 	}
 	if !shell {
@@ -190,8 +192,13 @@ func (p *plan) ask(first, last bool, added []openai.Item) (llm.Request, error) {
 	}
 	out := llm.Request{Model: p.route.Model, Items: items, MaxOutputTokens: r.MaxOutputTokens, Temperature: r.Temperature,
 		TopP: r.TopP, Text: r.Text, Reasoning: r.Reasoning, Whole: !isTrue(r.Stream) && !isTrue(r.Background)}
-	if r.User != nil {
-		out.User = *r.User
+	for _, f := range []struct {
+		to   *string
+		from *string
+	}{{&out.User, r.User}, {&out.PromptCacheKey, r.PromptCacheKey}, {&out.SafetyIdentifier, r.SafetyIdentifier}, {&out.ServiceTier, r.ServiceTier}} {
+		if f.from != nil {
+			*f.to = *f.from
+		}
 	}
 	var notes []string
 	if p.place.replaced {
@@ -215,6 +222,7 @@ func (p *plan) ask(first, last bool, added []openai.Item) (llm.Request, error) {
 	}
 	if p.shell != nil && p.choice.permits(shellChoice) {
 		out.Tools = append(out.Tools, *p.shell)
+		out.Shell = p.shell.Name
 	}
 	if len(out.Tools) > 0 {
 		out.ToolChoice = p.choice.forRound(first, p.shellName())

@@ -79,7 +79,7 @@ func TestRefusals(t *testing.T) {
 		"reference without id":    {env(`{"type":"container_reference"}`), fault.Invalid, "missing_required_parameter", "tools[0].environment.container_id", false},
 		"reference to none":       {env(`{"type":"container_reference","container_id":"cntr_none"}`), fault.NotFound, "container_not_found", "tools[0].environment.container_id", false},
 		"reference expired":       {env(`{"type":"container_reference","container_id":"cntr_old"}`), fault.Expired, "container_expired", "tools[0].environment.container_id", false},
-		"item type":               {input(`{"type":"web_search_call","id":"x"}`), fault.Invalid, "unsupported_item", "input[0].type", false},
+		"item type":               {input(`{"type":"computer_call","id":"x"}`), fault.Invalid, "unsupported_item", "input[0].type", false},
 		"item without type":       {input(`{"text":"x"}`), fault.Invalid, "missing_required_parameter", "input[0].type", false},
 		"item reference":          {input(`{"id":"msg_1"}`), fault.Invalid, "unsupported_item", "input[0]", true},
 		"role":                    {input(`{"role":"robot","content":"x"}`), fault.Invalid, "invalid_value", "input[0].role", false},

@@ -24,6 +24,15 @@ var kinds = map[string]kind{
 	openai.TypeFunctionCallOutput: {id.FunctionCallOutput, checkFunctionOutput},
 	openai.TypeShellCall:          {id.ShellCall, checkShellCall},
 	openai.TypeShellCallOutput:    {id.ShellCallOutput, checkShellOutput},
+
+	// Of tools that an upstream runs. Whether this one does is for its provider to say.
+	"web_search_call":       {"ws", checkNothing},
+	"file_search_call":      {"fs", checkNothing},
+	"image_generation_call": {"ig", checkNothing},
+	"mcp_call":              {"mcp", checkNothing},
+	"mcp_list_tools":        {"mcpl", checkNothing},
+	"mcp_approval_request":  {"mcpr", checkNothing},
+	"mcp_approval_response": {"mcpa", checkNothing},
 }
 
 // answers maps the type of an output item to the type of the call that it answers.

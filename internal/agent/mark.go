@@ -184,7 +184,14 @@ type fileNote struct {
 
 // work writes the plan for the row.
 func (p *plan) work() ([]byte, error) {
-	request, err := openai.Marshal(p.request)
+	kept := *p.request
+	kept.Tools = make([]openai.Tool, len(p.request.Tools))
+	for i, t := range p.request.Tools {
+		if kept.Tools[i] = t; t.Type == "mcp" { // what it shows its server may be a secret
+			kept.Tools[i].Raw = echoTool(t)
+		}
+	}
+	request, err := openai.Marshal(kept)
 	if err != nil {
 		return nil, fmt.Errorf("write work: %w", err)
 	}

@@ -24,6 +24,7 @@ import (
 // house is a row of servers, one after the other, on one database and one ground. Each server dies as a paused one does:
 // it goes on, knows nothing, and must be refused.
 type house struct {
+	dir    string // of the database
 	t      testing.TB
 	db     *store.DB
 	ground *ground
@@ -36,12 +37,13 @@ type house struct {
 }
 
 func newHouse(t testing.TB, g *ground, dieAt ...int) *house {
-	db, err := store.Open(context.Background(), store.Options{Path: filepath.Join(t.TempDir(), "hardshell.db")})
+	dir := t.TempDir()
+	db, err := store.Open(context.Background(), store.Options{Path: filepath.Join(dir, "hardshell.db")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	h := &house{t: t, db: db, ground: g, dieAt: dieAt}
+	h := &house{t: t, db: db, dir: dir, ground: g, dieAt: dieAt}
 	h.open()
 	return h
 }

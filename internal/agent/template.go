@@ -92,6 +92,9 @@ func echoTool(t openai.Tool) json.RawMessage {
 				keys[key] = json.RawMessage(value)
 			}
 		}
+	case "mcp":
+		delete(keys, "authorization")
+		delete(keys, "headers") // either may be a secret
 	case "shell":
 		keys.inside("environment", func(env object) {
 			env.inside("network_policy", func(policy object) { delete(policy, "domain_secrets") })

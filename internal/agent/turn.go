@@ -116,8 +116,11 @@ func (t *turn) added(ctx context.Context, e *openai.ItemEvent) error {
 		if err := t.begin(ctx, n); err != nil {
 			return err
 		}
-	default:
+	case openai.TypeShellCall, openai.TypeShellCallOutput, openai.TypeFunctionCallOutput, "":
 		return fault.New(fault.Upstream, "The model's stream has an item of type %q, which is not served here.", e.Item.Type)
+	default: // of a tool that the upstream ran: it goes to the client as it is
+		t.release(nil)
+		n.index = t.loop.wire.open(e.Item)
 	}
 	t.open[e.OutputIndex] = n
 	t.entries = append(t.entries, n)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -181,8 +182,9 @@ var functionName = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 })
 
-// checkTools refuses every tool that cannot be served: nothing is dropped silently.
-func checkTools(tools []openai.Tool, provider string) error {
+// checkTools refuses tools that are wrong in themselves. Whether one of another type can be served is for the provider to
+// say, which refuses what neither it nor its upstream runs: nothing is dropped silently.
+func checkTools(tools []openai.Tool) error {
 	names := map[string]bool{}
 	shells := 0
 	for i, t := range tools {
@@ -205,12 +207,24 @@ func checkTools(tools []openai.Tool, provider string) error {
 			}
 		case "":
 			return invalid(param+".type", "A tool needs a type.").WithCode("missing_required_parameter")
-		default:
-			return invalid(param+".type", "Tools of type %q can't be served with provider %q.", t.Type, provider).
-				WithCode("unsupported_tool").WithTry("a tool of type function or shell")
 		}
 	}
 	return nil
+}
+
+// refusedTool names the tool that a provider refused, as it stands in the request.
+func refusedTool(err error, tools []openai.Tool, provider string) error {
+	e, ok := fault.As(err)
+	if !ok || e.Code != "unsupported_tool" {
+		return err
+	}
+	for i, t := range tools {
+		if t.Type != "function" && t.Type != "shell" && strings.Contains(e.Message, strconv.Quote(t.Type)) {
+			return invalid(fmt.Sprintf("tools[%d].type", i), "Tools of type %q can't be served with provider %q.", t.Type, provider).
+				WithCode("unsupported_tool").WithTry("a tool of type function or shell")
+		}
+	}
+	return err
 }
 
 // invalid is a refusal that names the field at fault.

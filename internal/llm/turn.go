@@ -247,10 +247,13 @@ func (t *Turn) Item(item openai.Item) bool {
 		prefix = id.Item
 	}
 	keys["id"], _ = openai.Marshal(t.mint(prefix)) // strings always marshal
-	index := t.next
+	index, done := t.next, openai.NewItem(keys)
 	t.next++
+	if done.Status != "" {
+		keys["status"] = json.RawMessage(`"` + openai.InProgress + `"`)
+	}
 	return t.emit(openai.NewItemEvent(openai.EventItemAdded, index, openai.NewItem(keys))) &&
-		t.emit(openai.NewItemEvent(openai.EventItemDone, index, openai.NewItem(keys)))
+		t.emit(openai.NewItemEvent(openai.EventItemDone, index, done))
 }
 
 // Annotate adds a note to the text that is open, such as a citation of a page.

@@ -131,7 +131,7 @@ func (a *Answer) Judge() error {
 				if ev.OutputIndex != len(items) {
 					return fmt.Errorf("item added at %d, want %d", ev.OutputIndex, len(items))
 				}
-				if ids[ev.Item.ID] || !minted(ev.Item) || ours(ev.Item) && ev.Item.Status != openai.InProgress {
+				if ids[ev.Item.ID] || !minted(ev.Item) || ev.Item.Status != openai.InProgress && (ours(ev.Item) || ev.Item.Status != "") {
 					return fmt.Errorf("item added with id %q, call id %q, status %q", ev.Item.ID, ev.Item.CallID, ev.Item.Status)
 				}
 				ids[ev.Item.ID] = true

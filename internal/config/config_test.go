@@ -406,9 +406,9 @@ func typeOf(t reflect.Type, path []string) reflect.Type {
 	case t.Kind() == reflect.Map:
 		return typeOf(t.Elem(), path[1:])
 	}
-	for i := range t.NumField() {
-		if t.Field(i).Tag.Get("toml") == path[0] {
-			return typeOf(t.Field(i).Type, path[1:])
+	for field := range t.Fields() {
+		if field.Tag.Get("toml") == path[0] {
+			return typeOf(field.Type, path[1:])
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/cleanup"
 	"github.com/hardshell-dev/hardshell/sandbox/process"
 	"github.com/hardshell-dev/hardshell/sandbox/resident"
 	"golang.org/x/sys/unix"
@@ -47,12 +48,38 @@ func readRecord(dir string) (r record, err error) {
 	return r, err
 }
 
-// save writes the report file.
+// draft writes the report beside its place, while the resident comes up.
+func (b *Box) draft(l *layout, undo *cleanup.Stack) error {
+	if b.once {
+		return nil
+	}
+	undo.Add(func() { os.Remove(filepath.Join(b.dir, draftName)) })
+	return b.write(l)
+}
+
+// save puts the report into its place, with what the resident had to say.
 func (b *Box) save(l *layout) error {
+	b.report.Missing = append(b.report.Missing, b.notes...)
+	if b.once {
+		return nil
+	}
+	if len(b.notes) > 0 {
+		if err := b.write(l); err != nil {
+			return err
+		}
+	}
+	err := os.Rename(filepath.Join(b.dir, draftName), filepath.Join(b.dir, reportName))
+	if err != nil {
+		return fault.Wrap(fault.Internal, err, "the box's report cannot be written")
+	}
+	return nil
+}
+
+func (b *Box) write(l *layout) error {
 	r := record{Lasting: b.lasting, Report: b.report, Jail: l.Jail, UID: l.id.host, Groups: b.groups.dirs, Tmp: b.tmp, Version: b.version, Process: identifyProcess(b.pid)}
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err == nil {
-		err = writeOwn(filepath.Join(b.dir, reportName), append(text, '\n'))
+		err = writeOwn(filepath.Join(b.dir, draftName), append(text, '\n'))
 	}
 	if err != nil {
 		return fault.Wrap(fault.Internal, err, "the box's report cannot be written")

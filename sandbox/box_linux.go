@@ -32,6 +32,7 @@ type Box struct {
 	version uint32    // of the protocol that the resident speaks
 	pid     int       // the resident's; 0 if we did not make it
 	lasting bool      // it outlives us
+	once    bool      // it ends with its only call
 	lastEnd time.Time // of a call, when we came to own it
 	tmp     string    // TMPDIR of commands, where /tmp is not the box's own; removed with the box
 
@@ -117,7 +118,7 @@ func (b *Box) Start(ctx context.Context, c process.Command) (*process.Job, error
 		return nil, stale()
 	case reply.State == resident.StatePast:
 		b.drop(number, at, q.call)
-		recall(filepath.Join(b.dir, jobsName, at), q.call.job)
+		recall(b.folder(at), q.call.job)
 	case reply.State == resident.StateNew:
 		in.feed(stdin)
 		if c.TTY != nil && c.Stdin != nil {

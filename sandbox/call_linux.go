@@ -23,8 +23,16 @@ var _ process.Control = (*call)(nil)
 
 func (b *Box) newCall(at string) *call {
 	c := &call{box: b, room: make(chan struct{}, 1), writing: make(chan struct{}, 1)}
-	c.job = process.Controlled(filepath.Join(b.dir, jobsName, at), c)
+	c.job = process.Controlled(b.folder(at), c)
 	return c
+}
+
+// folder is that of a job.
+func (b *Box) folder(at string) string {
+	if b.once {
+		return b.dir
+	}
+	return filepath.Join(b.dir, jobsName, at)
 }
 
 // told is the number under which the resident knows the call; 0 is none.

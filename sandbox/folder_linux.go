@@ -5,31 +5,45 @@ import (
 	"path/filepath"
 
 	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/cleanup"
 	"golang.org/x/sys/unix"
 )
 
 // makeFolders makes the box's state folder and what is in it before there is a resident. A folder that is there already
 // must be ours alone: whoever else could make names in it would lead what we write there elsewhere.
-func makeFolders(dir string, l *layout, id identity) error {
+func makeFolders(dir string, l *layout, undo *cleanup.Stack) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fault.Wrap(fault.Internal, err, "the box's state folder cannot be made")
 	}
 	if err := ours(dir); err != nil {
 		return err
 	}
-	jobs := filepath.Join(dir, jobsName)
-	if err := os.Mkdir(jobs, 0o700); err != nil && !os.IsExist(err) {
-		return fault.Wrap(fault.Internal, err, "the box's jobs folder cannot be made")
+	jobs := l.jobs(dir)
+	if !l.Once {
+		if err := os.Mkdir(jobs, 0o700); err != nil && !os.IsExist(err) {
+			return fault.Wrap(fault.Internal, err, "the box's jobs folder cannot be made")
+		}
+		if !isPlainFolder(jobs) {
+			return fault.New(fault.Invalid, "%s is no folder", jobs)
+		}
 	}
-	if !isPlainFolder(jobs) {
-		return fault.New(fault.Invalid, "%s is no folder", jobs)
-	}
-	if id.root && l.Confine {
-		if err := os.Lchown(jobs, id.host, id.group); err != nil {
-			return fault.Wrap(fault.Internal, err, "the box's jobs folder cannot be given to uid %d", id.host)
+	if l.id.root && l.Confine {
+		if l.Once { // a second try finds it as this one did
+			undo.Add(func() { os.Lchown(dir, os.Geteuid(), os.Getegid()) })
+		}
+		if err := os.Lchown(jobs, l.id.host, l.id.group); err != nil {
+			return fault.Wrap(fault.Internal, err, "the box's jobs folder cannot be given to uid %d", l.id.host)
 		}
 	}
 	return nil
+}
+
+// jobs is where the resident makes the jobs' folders, or keeps the only job.
+func (l *layout) jobs(dir string) string {
+	if l.Once {
+		return dir
+	}
+	return filepath.Join(dir, jobsName)
 }
 
 // ours refuses a folder that others own or write, or that is a link. One that others can only read is closed.

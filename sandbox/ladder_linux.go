@@ -71,6 +71,8 @@ func (s *Spec) check() error {
 		return fault.New(fault.Invalid, "writable roots need the mode workspace-write, not %s", p.Mode)
 	case s.Protocol != 0 && (s.Protocol < resident.Oldest || s.Protocol > resident.Version):
 		return fault.New(fault.Invalid, "version %d of the resident's protocol is not spoken, only %d to %d", s.Protocol, resident.Oldest, resident.Version)
+	case s.Once && s.Grace > 0:
+		return fault.New(fault.Invalid, "a box of one command has no grace")
 	case s.Limits.MemoryBytes < 0 || s.Limits.Pids < 0 || s.Limits.CPUs < 0 || s.Limits.DiskBytes < 0 || s.Grace < 0:
 		return fault.New(fault.Invalid, "limits and grace are not negative")
 	}
@@ -81,6 +83,7 @@ func (s *Spec) check() error {
 func begin(spec *Spec, id identity, rung Rung) (*layout, *Report) {
 	l := &layout{id: id, spawn: currentSpawner()}
 	l.Version, l.Fence, l.Grace, l.WatchDisk = spec.protocol(), spec.Fence, spec.Grace, spec.Limits.DiskBytes
+	l.Once = spec.Once
 	report := &Report{Asked: RungJail, Got: rung, Mode: spec.Policy.Mode.String(), Network: spec.Policy.network().String()}
 	switch rung {
 	case RungNone:

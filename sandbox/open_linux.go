@@ -22,6 +22,7 @@ const (
 	controlName = "control"     // the resident's socket
 	jobsName    = "jobs"        // a folder per job
 	reportName  = "report.json" // the Report, and what Attach must know
+	draftName   = "report.new"  // it before the resident has said that it is there
 	logName     = "log"         // what a resident that crashed has to say
 )
 
@@ -42,14 +43,16 @@ func open(ctx context.Context, spec *Spec, rung Rung) (*Box, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.report, b.tmp = *report, l.tmp
+	if err := b.draft(l, &undo); err != nil {
+		return nil, err
+	}
 	limited, cancel := context.WithTimeoutCause(ctx, startLimit, fault.New(fault.Unavailable, "the sandbox did not come up within %v", startLimit))
 	defer cancel()
 	if err := b.greeted(limited); err != nil {
 		return nil, err
 	}
-	report.Missing = append(report.Missing, b.notes...)
-	b.report, b.tmp, b.guards = *report, l.tmp, l.guards
-	l.guards = nil
+	b.guards, l.guards = l.guards, nil
 	if err := b.save(l); err != nil {
 		return nil, err
 	}
@@ -85,26 +88,24 @@ func (l *layout) launch(spec *Spec, report *Report, undo *cleanup.Stack) (*Box, 
 	}
 	undo.Add(func() { conn.Close() })
 	b := newBox(spec.Dir, conn, l.Jail, l.id.host)
-	b.fresh, b.version, b.lasting = true, l.Version, spec.Grace > 0
+	b.fresh, b.version, b.lasting, b.once = true, l.Version, spec.Grace > 0, spec.Once
 	var missing []string
-	enter := func() {
+	grouped := make(chan struct{})
+	go func() {
+		defer close(grouped)
 		b.groups, missing = makeGroups(groupName(spec.Dir), spec.Limits.grouped())
-		undo.Add(b.groups.remove)
-	}
-	early := spec.Limits.grouped() != (Limits{}) && unifiedGroups()
-	if early {
-		enter()
+	}()
+	undo.Add(func() { <-grouped; b.groups.remove() })
+	group := ""
+	if spec.Limits.grouped() != (Limits{}) && unifiedGroups() { // it is born into one
+		<-grouped
+		group = b.groups.unified
 	}
 	born := make(chan birth, 1)
-	go func(group string) { born <- l.bear(pair[1], group) }(b.groups.unified)
-	if !early {
-		enter()
-	}
+	go func() { born <- l.bear(pair[1], group) }()
+	err = l.handOver(spec, b, grouped, undo)
+	<-grouped
 	report.note(spec.Limits, missing)
-	if l.WatchPids = spec.Limits.Pids; b.groups.oom == "" {
-		l.WatchMemory = spec.Limits.MemoryBytes
-	}
-	err = l.handOver(spec, b, undo)
 	report.furnished(l)
 	child := <-born
 	if child.err != nil {
@@ -146,51 +147,83 @@ func (l *layout) bear(theirs int, group string) birth {
 }
 
 // handOver makes what the resident needs and sends it, with the plan. It waits in the socket until it is read.
-func (l *layout) handOver(spec *Spec, b *Box, undo *cleanup.Stack) error {
-	if err := makeFolders(spec.Dir, l, l.id); err != nil {
+func (l *layout) handOver(spec *Spec, b *Box, grouped <-chan struct{}, undo *cleanup.Stack) error {
+	if err := makeFolders(spec.Dir, l, undo); err != nil {
 		return err
 	}
-	log, err := unix.Open(filepath.Join(spec.Dir, logName), unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return fault.Wrap(fault.Internal, err, "the box's log cannot be opened")
-	}
-	defer unix.Close(log)
-	// The resident keeps the lock for as long as it lives, since its standard error becomes this very description.
-	if err := unix.Flock(log, unix.LOCK_EX|unix.LOCK_NB); err == unix.EWOULDBLOCK {
-		return inhabited(spec.Dir)
-	}
-	listener, err := bindControl(spec.Dir, spec.Grace > 0)
+	base, err := l.basics(spec)
+	defer closeAll(base)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(listener)
-	jobs, err := unix.Open(filepath.Join(spec.Dir, jobsName), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
-	if err != nil {
-		return fault.Wrap(fault.Internal, err, "the box's jobs folder cannot be opened")
-	}
-	defer unix.Close(jobs)
 	if err := l.furnish(spec); err != nil {
 		return err
 	}
 	if err := l.scratch(spec, undo); err != nil {
 		return err
 	}
+	<-grouped
 	rights, err := b.groups.rights()
-	defer func() {
-		for _, fd := range rights {
-			unix.Close(fd)
-		}
-	}()
+	defer closeAll(rights)
 	if err != nil {
 		return fault.Wrap(fault.Isolation, err, "the sandbox's control group is not to be used")
 	}
 	l.Groups, l.OOM = len(b.groups.join), b.groups.oom != ""
-	files := slices.Concat([]int{log, listener, jobs}, rights, l.trees)
+	if l.WatchPids = spec.Limits.Pids; !l.OOM {
+		l.WatchMemory = spec.Limits.MemoryBytes
+	}
+	files := slices.Concat(base, rights, l.trees)
 	if len(files) > resident.MostFiles {
 		return fault.New(fault.Invalid, "a sandbox can be given %d folders of its own, not %d", resident.MostFiles-len(files)+len(l.trees), len(l.trees))
 	}
 	b.send(l.Plan.Append(nil), unix.UnixRights(files...)) // a resident that is gone has left its reason, or none: greeted hears it
 	return nil
+}
+
+// basics opens what every resident is given: its log, the socket of later owners, and the jobs folder.
+func (l *layout) basics(spec *Spec) (fds []int, err error) {
+	log, err := openLog(spec)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := bindControl(spec)
+	if err != nil {
+		unix.Close(log)
+		return nil, err
+	}
+	fds = []int{log, listener}
+	jobs, err := unix.Open(l.jobs(spec.Dir), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return fds, fault.Wrap(fault.Internal, err, "the box's jobs folder cannot be opened")
+	}
+	return append(fds, jobs), nil
+}
+
+// openLog opens the log and takes its lock. The resident keeps that for as long as it lives, since its standard error
+// becomes this very description. A folder that is made for one box needs no lock, and is gone before a log could be read.
+func openLog(spec *Spec) (int, error) {
+	if spec.Once {
+		fd, err := unix.Open("/dev/null", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return -1, fault.Wrap(fault.Internal, err, "/dev/null cannot be opened")
+		}
+		return fd, nil
+	}
+	log, err := unix.Open(filepath.Join(spec.Dir, logName), unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return -1, fault.Wrap(fault.Internal, err, "the box's log cannot be opened")
+	}
+	if err := unix.Flock(log, unix.LOCK_EX|unix.LOCK_NB); err == unix.EWOULDBLOCK {
+		unix.Close(log)
+		return -1, inhabited(spec.Dir)
+	}
+	return log, nil
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
 }
 
 // clone says which namespaces the resident is born into.
@@ -214,16 +247,19 @@ func inhabited(dir string) error {
 // A box that ends with its owner has no later one, and so no such socket, but something on which nobody ever comes. A
 // box of the same user's that sees the folder could connect to it otherwise, since no mount forbids that, and would have
 // this box's rights.
-func bindControl(dir string, lasting bool) (int, error) {
+func bindControl(spec *Spec) (int, error) {
+	dir := spec.Dir
 	at := filepath.Join(dir, controlName)
-	if fd, err := dialControl(dir); err == nil {
-		unix.Close(fd)
-		return -1, inhabited(dir)
+	if !spec.Once {
+		if fd, err := dialControl(dir); err == nil {
+			unix.Close(fd)
+			return -1, inhabited(dir)
+		}
+		if err := os.Remove(at); err != nil && !os.IsNotExist(err) {
+			return -1, fault.Wrap(fault.Internal, err, "the old control socket cannot be removed")
+		}
 	}
-	if err := os.Remove(at); err != nil && !os.IsNotExist(err) {
-		return -1, fault.Wrap(fault.Internal, err, "the old control socket cannot be removed")
-	}
-	if !lasting {
+	if spec.Grace == 0 {
 		fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 		if err != nil {
 			return -1, fault.Wrap(fault.Unavailable, err, "no descriptor for a sandbox")

@@ -141,6 +141,9 @@ type Spec struct {
 	Limits Limits
 	// Grace is how long the resident outlives its owner; 0 is not at all.
 	Grace time.Duration
+	// Once is for a box of one command, to which no later owner comes: it ends with the command's call, and its folder is
+	// the job's too. What only a later owner would read is not written.
+	Once bool
 	// Fence is the owner's: a resident refuses owners with a lower one than the highest it has seen.
 	Fence uint64
 	// Protocol is the version of the protocol that the resident is to speak; 0 is the newest. Whoever may have to go back

@@ -52,7 +52,9 @@ func (s *server) start(m *Start, rights []int) {
 	}
 	reply.Job = j.id
 	s.say(reply.append(nil))
-	j.writeRequest(m)
+	if !s.plan.Once {
+		j.writeRequest(m)
+	}
 	if j.exited { // it could not be executed
 		s.end(j)
 	}
@@ -67,6 +69,9 @@ func (s *server) claim(m *Start) (dir int, state State, err error) {
 	}
 	if len(m.Argv) == 0 {
 		return -1, 0, failed("start", unix.EINVAL)
+	}
+	if s.plan.Once {
+		return s.claimAll()
 	}
 	at := path(m.Key, m.Index)
 	if err := unix.Mkdirat(fdJobs, m.Key, 0o700); err != nil && err != unix.EEXIST {
@@ -87,13 +92,27 @@ func (s *server) claim(m *Start) (dir int, state State, err error) {
 	return dir, StateNew, nil
 }
 
+// claimAll is claim where there is one job.
+func (s *server) claimAll() (dir int, state State, err error) {
+	if s.lastJob > 0 {
+		return -1, 0, failed("start another command in a box of one", unix.EBUSY)
+	}
+	dir, err = unix.FcntlInt(fdJobs, unix.F_DUPFD_CLOEXEC, fdFree)
+	if err != nil {
+		return -1, 0, failed("open the job's folder", err)
+	}
+	return dir, StateNew, nil
+}
+
 // release takes a claim back: nothing was started, so the key may be used again.
 func (s *server) release(m *Start, j *job) {
 	for i := range j.streams {
 		s.silence(j, i)
 	}
 	s.closeInput(j)
-	unix.Unlinkat(fdJobs, path(m.Key, m.Index), unix.AT_REMOVEDIR)
+	if !s.plan.Once {
+		unix.Unlinkat(fdJobs, path(m.Key, m.Index), unix.AT_REMOVEDIR)
+	}
 	j.close()
 }
 
@@ -358,6 +377,7 @@ func (s *server) end(j *job) {
 	j.said = j.streams[0].pipe < 0 && j.streams[1].pipe < 0
 	s.say(appendEnded(nil, j.id, j.exit, j.said, s.version))
 	s.forget(j)
+	s.over = s.plan.Once
 }
 
 // hangUp closes a stream if no process holds its other end.

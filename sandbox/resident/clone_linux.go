@@ -99,8 +99,12 @@ func (c Clone) enter(sys *syscall.SysProcAttr) {
 // UserNamespace returns a descriptor of a user namespace in which id inside is uid and gid outside. It serves to map
 // a mount's owners.
 func UserNamespace(inside, outside int) (int, error) {
-	pid, err := syscall.ForkExec("/proc/self/exe", []string{holderName}, &syscall.ProcAttr{Env: []string{},
-		Sys: &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER | shared}})
+	sys := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER | shared, Ptrace: true} // it stops before it has run
+	pid, err := syscall.ForkExec("/proc/self/exe", []string{holderName}, &syscall.ProcAttr{Env: []string{}, Sys: sys})
+	if err == unix.EPERM || err == unix.EACCES || err == unix.ENOSYS { // that was forbidden, or the namespace
+		sys.Ptrace = false
+		pid, err = syscall.ForkExec("/proc/self/exe", []string{holderName}, &syscall.ProcAttr{Env: []string{}, Sys: sys})
+	}
 	if err != nil {
 		return -1, failed("make a user namespace", err)
 	}

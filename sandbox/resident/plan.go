@@ -9,6 +9,7 @@ type Plan struct {
 	Version uint32
 	Fence   uint64
 	Grace   time.Duration
+	Once    bool // we end with the first call, whose folder is the jobs folder itself
 
 	Jail     bool // we are pid 1 of new namespaces and build the root below
 	Root     Root // what the new root begins as
@@ -108,6 +109,7 @@ func (p Plan) Append(b []byte) []byte {
 	w.i64(p.WatchMemory)
 	w.int(p.WatchPids)
 	w.i64(p.WatchDisk)
+	w.flag(p.Once)
 	return w
 }
 
@@ -130,5 +132,6 @@ func parsePlan(b []byte) (p Plan, err error) {
 	}
 	p.Frozen, p.Offline = r.flag(), r.flag()
 	p.WatchMemory, p.WatchPids, p.WatchDisk = r.i64(), r.int(), r.i64()
+	p.Once = r.flag()
 	return p, r.err
 }

@@ -36,6 +36,7 @@ type server struct {
 	trimAt   time.Duration // see trim; 0 is never
 	ended    int           // calls since the last
 	lastEnd  int64         // of a call, in Unix nanoseconds
+	over     bool          // the call has ended that we were there for
 
 	lastJob uint32
 	jobs    map[uint32]*job // until ended and silent
@@ -298,6 +299,9 @@ func (s *server) turn() {
 	s.reap()
 	s.due(monotonic())
 	s.tell()
+	if s.over && (s.owner == nil || len(s.owner.queue) == 0) {
+		s.shutDown()
+	}
 }
 
 func (s *server) ready(fd int, events uint32) {

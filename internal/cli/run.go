@@ -135,7 +135,7 @@ func (c runCommand) run(ctx context.Context, p *program, argv []string) (receipt
 	}
 	start := time.Now()
 	limits := sandbox.Limits{MemoryBytes: int64(c.Memory), Pids: c.Pids, DiskBytes: int64(c.Disk)}
-	box, err := sandbox.Open(ctx, sandbox.Spec{Dir: dir, Cwd: cwd, Policy: policy, Limits: limits})
+	box, err := sandbox.Open(ctx, sandbox.Spec{Dir: dir, Cwd: cwd, Policy: policy, Limits: limits, Once: true})
 	if err != nil {
 		return receipt{}, err
 	}

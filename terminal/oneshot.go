@@ -8,6 +8,7 @@ import (
 	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/sandbox/process"
 	"github.com/hardshell-dev/hardshell/terminal/approval"
+	"github.com/hardshell-dev/hardshell/terminal/screen"
 )
 
 // oneShot runs commands that keep nothing: when the call returns, all that they started is gone.
@@ -42,30 +43,27 @@ func (oneShot) Run(ctx context.Context, r *execRequest, attempt SandboxAttempt, 
 	defer context.AfterFunc(ctx, job.Kill)()
 	told := newDeltas(t.Session.config.Observer, t.CallID)
 	lasting := context.WithoutCancel(ctx) // the end of a killed job is waited for; the box guarantees it comes
-	text := process.NewHeadTailBuffer(0)
+	shown := screen.New(screen.Options{})
 	var next [3]int64
+	var gone int64 // bytes that nobody has any more
 	for chunk, lost := range job.Follow(lasting) {
 		if lost != nil {
 			break // Output below meets it too
 		}
 		if gap := chunk.Offset - next[chunk.Stream]; gap > 0 {
-			text.Skip(gap)
+			gone += gap
 		}
 		next[chunk.Stream] = chunk.Offset + int64(len(chunk.Data))
-		text.Write(chunk.Data)
+		shown.Write(chunk.Data)
 		told.write(chunk.Stream, chunk.Data)
 	}
 	out, err := job.Output(lasting, 0)
 	out.Timeout = cmd.Timeout
 	result.output = out
 	result.WallTime = time.Since(began)
-	head, tail := text.Snapshot()
-	result.Omitted = text.Omitted()
-	if result.Omitted == 0 {
-		result.Head = plain(string(head) + string(tail))
-	} else {
-		result.Head, result.Tail = plain(string(head)), plain(string(tail))
-	}
+	shown.End()
+	text := shown.Take()
+	result.Head, result.Tail, result.Omitted = text.Head, text.Tail, text.Omitted+gone
 	result.Stdout, result.Stderr = out.Stdout.Bytes, out.Stderr.Bytes
 	if err != nil {
 		err = ioError("output", err)

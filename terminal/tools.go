@@ -92,7 +92,7 @@ func (execHandler) Handle(ctx context.Context, i ToolInvocation) (ToolOutput, er
 	}
 	t := i.ctx()
 	if n, err := strconv.Atoi(l.name); err == nil && n > 0 {
-		if _, err := i.Session.Live().Get(n); err != nil {
+		if old, err := i.Session.Live().Get(n); err != nil || old.State(ctx) == session.Exited {
 			l.id = n // a number of the caller's own is the session's, where it is free
 		}
 	}

@@ -41,6 +41,7 @@ var edges = map[[2]string]string{
 	{"terminal", "terminal/approval"}:               "the orchestrator asks what a person must be asked",
 	{"terminal", "terminal/command"}:                "what is shown, decided and told is the same parse",
 	{"terminal", "terminal/session"}:                "two of the tools leave commands that live on",
+	{"terminal", "terminal/screen"}:                 "a model reads what a terminal would show",
 	{"terminal", "terminal/shell"}:                  "command lines go to the user's shell",
 	{"terminal/session", "terminal/shell"}:          "an interactive shell is told to print marks",
 	{"terminal/session", "terminal/screen"}:         "a session's text is what a terminal would show",

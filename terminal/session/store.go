@@ -134,12 +134,19 @@ func (s *Store) reserve(spec Spec) (id int, pruned []Pruned, err error) {
 	if spec.ID < 0 {
 		return 0, nil, fault.New(fault.Invalid, "a session's number is not negative")
 	}
-	if _, taken := s.sessions[spec.ID]; taken {
-		return 0, nil, fault.New(fault.Conflict, "session %d is there already", spec.ID).WithTry("write to it, or choose another number")
+	// The number and the name of a session that has ended are free again.
+	if old, taken := s.sessions[spec.ID]; taken {
+		if old == nil || !old.over() {
+			return 0, nil, fault.New(fault.Conflict, "session %d is there already", spec.ID).WithTry("write to it, or choose another number")
+		}
+		pruned = append(pruned, s.forget(old, "as its number is used again"))
 	}
 	if spec.Name != "" {
 		if old := s.named(spec.Name); old != nil {
-			return 0, nil, fault.New(fault.Conflict, "a session named %q is there already, as %d", spec.Name, old.id)
+			if !old.over() {
+				return 0, nil, fault.New(fault.Conflict, "a session named %q is there already, as %d", spec.Name, old.id)
+			}
+			pruned = append(pruned, s.forget(old, "as its name is used again"))
 		}
 	}
 	for id = spec.ID; id == 0; {

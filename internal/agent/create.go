@@ -37,7 +37,7 @@ func (a *Agent) plan(ctx context.Context, p tenant.Principal, req *openai.Create
 	if err := checkFields(req); err != nil {
 		return nil, err
 	}
-	route, err := a.models.Resolve(ctx, req.Model)
+	route, err := a.models.Resolve(ctx, p.Org, req.Model, req.Models...)
 	if err != nil {
 		return nil, asValue(err)
 	}

@@ -33,6 +33,7 @@ func TestRefusals(t *testing.T) {
 		"top_p":                   {`{"model":"m","input":"a","top_p":-1}`, fault.Invalid, "invalid_value", "top_p", false},
 		"top_logprobs":            {`{"model":"m","input":"a","top_logprobs":3}`, fault.Invalid, "invalid_value", "top_logprobs", false},
 		"max_output_tokens":       {`{"model":"m","input":"a","max_output_tokens":0}`, fault.Invalid, "invalid_value", "max_output_tokens", false},
+		"models":                  {`{"model":"m","models":["a","b","c","d","e","f","g","h"],"input":"a"}`, fault.Invalid, "invalid_value", "models", false},
 		"max_tool_calls":          {`{"model":"m","input":"a","max_tool_calls":0}`, fault.Invalid, "invalid_value", "max_tool_calls", false},
 		"truncation":              {`{"model":"m","input":"a","truncation":"some"}`, fault.Invalid, "invalid_value", "truncation", false},
 		"service_tier":            {`{"model":"m","input":"a","service_tier":"gold"}`, fault.Invalid, "invalid_value", "service_tier", false},

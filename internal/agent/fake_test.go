@@ -155,7 +155,7 @@ func (w *world) Reattach(context.Context, string, string, container.Command) (ex
 
 func (w *world) Acknowledge(context.Context, string, string, string, int) error { return nil }
 
-func (w *world) Resolve(_ context.Context, model string) (llm.Route, error) {
+func (w *world) Resolve(_ context.Context, _, model string, _ ...string) (llm.Route, error) {
 	if model != "m" {
 		return llm.Route{}, fault.New(fault.NotFound, "no model %q", model).WithCode("model_not_found").WithParam("model")
 	}

@@ -237,7 +237,7 @@ func (h *handle) Wait(ctx context.Context) (container.Result, error) {
 	return r, nil
 }
 
-func (g *ground) Resolve(_ context.Context, model string) (llm.Route, error) {
+func (g *ground) Resolve(_ context.Context, _, model string, _ ...string) (llm.Route, error) {
 	g.mu.Lock()
 	gone := g.unknown[model]
 	g.mu.Unlock()

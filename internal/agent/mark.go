@@ -221,7 +221,7 @@ func (a *Agent) replan(ctx context.Context, c *response.Claim) (*plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read work: %w", err)
 	}
-	route, err := a.models.Resolve(ctx, req.Model)
+	route, err := a.models.Resolve(ctx, c.Org, req.Model, req.Models...)
 	if err != nil {
 		return nil, err
 	}

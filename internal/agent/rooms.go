@@ -86,7 +86,7 @@ type execution interface {
 
 // models is what the loop uses of the room of models.
 type models interface {
-	Resolve(ctx context.Context, model string) (llm.Route, error)
+	Resolve(ctx context.Context, org, model string, more ...string) (llm.Route, error)
 }
 
 // responseRoom and containerRoom give the rooms' concrete types the loop's interfaces.

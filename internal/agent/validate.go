@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/llm"
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
 
@@ -34,6 +35,7 @@ var rules = []rule{
 	{"top_p", func(r *openai.CreateRequest) bool { return outside(r.TopP, 0, 1) }, "a number from 0 to 1"},
 	{"top_logprobs", func(r *openai.CreateRequest) bool { return outside(r.TopLogprobs, 0, 0) },
 		"0: token probabilities are not served here"},
+	{"models", func(r *openai.CreateRequest) bool { return len(r.Models) > llm.MaxStandIns }, "a list of at most 7 models"},
 	{"max_output_tokens", func(r *openai.CreateRequest) bool { return below(r.MaxOutputTokens, 1) }, "at least 1"},
 	{"max_tool_calls", func(r *openai.CreateRequest) bool { return below(r.MaxToolCalls, 1) }, "at least 1"},
 	{"truncation", func(r *openai.CreateRequest) bool { return not(r.Truncation, "auto", "disabled") },

@@ -111,7 +111,8 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 		return nil, err
 	}
 	undo.Add(func() { containers.Close(ctx) })
-	models := llm.NewRouter(llm.Options{Providers: providersOf(c), Aliases: c.Models.Aliases, Default: c.Models.Default})
+	models := llm.NewRouter(llm.Options{Providers: providersOf(c), Aliases: c.Models.Aliases, Default: c.Models.Default,
+		Fallbacks: c.Models.Fallbacks, Allowed: c.Models.Allowed})
 	loop := agent.New(responses, containers, models, agent.Options{MaxIterations: c.Features.ServerTools.MaxIterations,
 		EnvironmentDescription: limits.EnvironmentDescription, DefaultEnvironment: c.Features.Shell.DefaultEnvironment,
 		Workers: c.Features.Responses.BackgroundWorkers, InOrder: limits.CommandsInOrder, Uploads: files, Downloads: downloads, Logger: logger})

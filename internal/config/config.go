@@ -163,6 +163,12 @@ type Models struct {
 	Default string `toml:"default"`
 	// Aliases are short names: fast = "openai/gpt-5-mini".
 	Aliases map[string]string `toml:"aliases"`
+	// Fallbacks are names that stand for several models, the first of which that begins to answer does:
+	// steady = ["openai/gpt-5.2", "anthropic/claude-opus-5"].
+	Fallbacks map[string][]string `toml:"fallbacks"`
+	// Allowed are the models that an organisation may use: "provider/model", or the beginning of one and "*". The
+	// organisation "*" is every one that is not named. One that is in no list may use all.
+	Allowed map[string][]string `toml:"allowed"`
 }
 
 // Log is what the server tells its operator, on stderr.

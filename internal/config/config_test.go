@@ -88,6 +88,8 @@ func TestWrongFiles(t *testing.T) {
 		"provider without URL":  {"[providers.a]\ntype = \"chat\"\n", []string{"providers.a.base_url", "base_url ="}},
 		"password in a URL":     {"[providers.a]\nbase_url = \"http://u:p@h/v1\"\n", []string{":2:1: ", "password"}},
 		"key of another type":   {"[providers.a]\nbase_url = \"http://h/v1\"\ncache = \"5m\"\n", []string{":3:1: ", "type anthropic"}},
+		"fallbacks to nothing":  {"[models.fallbacks]\nsteady = []\n", []string{":2:1: ", "1 to 8 models"}},
+		"alias with fallbacks":  {"[models.fallbacks]\na = [\"b/c\"]\n[models.aliases]\na = \"b/c\"\n", []string{":2:1: ", "no alias"}},
 		"number of tries":       {"[providers.a]\nbase_url = \"http://h/v1\"\nmax_tries = -1\n", []string{":3:1: ", "out of bounds"}},
 		"secret not there":      {"[providers.a]\nbase_url = \"http://h/v1\"\napi_key = \"env:NOT_SET_ANYWHERE\"\n", []string{":3:1: ", "NOT_SET_ANYWHERE is not set", "export"}},
 		"secret file absent":    {"[providers.a]\nbase_url = \"http://h/v1\"\napi_key = \"file:absent\"\n", []string{":3:1: ", "absent"}},

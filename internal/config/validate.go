@@ -156,6 +156,12 @@ func (l *Loaded) checkRest() (string, *fault.Error) {
 			return "models.aliases." + name, invalid("an alias needs a model").WithTry(`%s = "provider/model"`, name)
 		}
 	}
+	for name, line := range l.Config.Models.Fallbacks {
+		_, alias := l.Config.Models.Aliases[name]
+		if alias || len(line) == 0 || len(line) > 8 || slices.Contains(line, "") {
+			return "models.fallbacks." + name, invalid("this wants 1 to 8 models, under a name that is no alias").WithTry(`%s = ["provider/model", "other/model"]`, name)
+		}
+	}
 	if err := oneOf(l.Config.Log.Level, "debug", "info", "warn", "error"); err != nil {
 		return "log.level", err
 	}

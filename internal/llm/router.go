@@ -2,6 +2,7 @@ package llm
 
 import (
 	"context"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -17,7 +18,13 @@ type Options struct {
 	Providers map[string]Provider // by name; a name holds no slash
 	Aliases   map[string]string   // a name of the operator's choice → "provider/model", a bare name or another alias
 	Default   string              // what an empty model name means; empty: it is refused
-	Clock     func() time.Time    // nil: time.Now
+
+	// Fallbacks are names that stand for several models: the first that begins to answer does.
+	Fallbacks map[string][]string
+	// Allowed are the models that an organisation may use, as "provider/model" or the beginning of one and "*". The
+	// organisation "*" is every one that is not named. Nil allows all; an organisation that is in no list has all.
+	Allowed map[string][]string
+	Clock   func() time.Time // nil: time.Now
 }
 
 const (
@@ -36,16 +43,11 @@ type Router struct {
 	providers map[string]Provider
 	names     []string // of the providers, sorted
 	aliases   map[string]string
-	fallback  string
+	lines     map[string][]string // names that stand for several models
+	allowed   map[string][]string
+	byDefault string
 	clock     func() time.Time
 	lists     map[string]*list
-}
-
-// Route is where a request goes, and what the model is called there.
-type Route struct {
-	Provider     Provider
-	ProviderName string
-	Model        string
 }
 
 // list is one provider's models as last heard.
@@ -60,8 +62,8 @@ type list struct {
 
 // NewRouter makes a Router. It asks nobody until a bare name or the list of models is wanted.
 func NewRouter(o Options) *Router {
-	r := &Router{providers: maps.Clone(o.Providers), aliases: maps.Clone(o.Aliases), fallback: o.Default, clock: o.Clock,
-		lists: make(map[string]*list)}
+	r := &Router{providers: maps.Clone(o.Providers), aliases: maps.Clone(o.Aliases), byDefault: o.Default, clock: o.Clock,
+		lines: maps.Clone(o.Fallbacks), allowed: maps.Clone(o.Allowed), lists: make(map[string]*list)}
 	if r.clock == nil {
 		r.clock = time.Now
 	}
@@ -72,40 +74,109 @@ func NewRouter(o Options) *Router {
 	return r
 }
 
-// Resolve finds the route of "provider/model", of an alias, or of a bare name that exactly one provider lists. What
-// stands behind the provider's prefix goes to it as it is, slashes and all, whether it lists it or not.
-func (r *Router) Resolve(ctx context.Context, model string) (Route, error) {
-	asked := model
+// MaxStandIns bounds how many models a request may name beside the first, and maxRoutes how many it stands for in all.
+const (
+	MaxStandIns = 7
+	maxRoutes   = 16
+)
+
+// Resolve finds the route of a model's name for an organisation, and of those that stand in for it, in their order: of
+// "provider/model", of an alias, of a name with fallbacks, or of a bare name that exactly one provider lists. What stands
+// behind the provider's prefix goes to it as it is, slashes and all, whether it lists it or not. The first name must
+// lead somewhere; what stands in for it is left out where it does not.
+func (r *Router) Resolve(ctx context.Context, org, model string, more ...string) (Route, error) {
 	if model == "" {
-		model = r.fallback
+		model = r.byDefault
 	}
 	if model == "" {
 		return Route{}, fault.New(fault.Invalid, "no model was named").WithCode("missing_required_parameter").
-			WithParam("model").WithTry("name one of %s", r.examples(ctx))
+			WithParam("model").WithTry("name one of %s", r.examples(ctx, org))
 	}
+	var routes []Route
+	var refused error
+	seen := map[string]bool{}
+	for i, name := range append([]string{model}, more...) {
+		for _, name := range r.stands(name) {
+			route, err := r.one(ctx, org, name)
+			if err != nil {
+				if refused == nil {
+					refused = err
+				}
+				continue
+			}
+			if !seen[route.name()] && len(routes) < maxRoutes {
+				seen[route.name()] = true
+				routes = append(routes, route)
+			}
+		}
+		if i == 0 && len(routes) == 0 {
+			return Route{}, refused
+		}
+	}
+	return inOrder(routes), nil
+}
+
+// stands is the models that a name stands for.
+func (r *Router) stands(name string) []string {
+	if line := r.lines[r.unalias(name)]; len(line) > 0 {
+		return line
+	}
+	return []string{name}
+}
+
+// unalias follows aliases to their end.
+func (r *Router) unalias(name string) string {
 	for range maxAliases {
-		target, ok := r.aliases[model]
+		target, ok := r.aliases[name]
 		if !ok {
 			break
 		}
-		model = target
+		name = target
 	}
-	if provider, rest, ok := strings.Cut(model, "/"); ok && rest != "" {
-		if p, ok := r.providers[provider]; ok {
-			return Route{Provider: p, ProviderName: provider, Model: rest}, nil
+	return name
+}
+
+// one finds the route of one model.
+func (r *Router) one(ctx context.Context, org, asked string) (Route, error) {
+	model := r.unalias(asked)
+	route := Route{}
+	if provider, rest, ok := strings.Cut(model, "/"); ok && rest != "" && r.providers[provider] != nil {
+		route = Route{Provider: r.providers[provider], ProviderName: provider, Model: rest}
+	} else {
+		var err error
+		if route, err = r.bare(ctx, org, asked, model); err != nil {
+			return Route{}, err
 		}
 	}
-	return r.bare(ctx, asked, model)
+	if !r.permits(org, route.name()) {
+		return Route{}, fault.New(fault.Forbidden, "the organisation %q may not use the model %q", org, route.name()).
+			WithCode("model_not_allowed").WithParam("model").WithTry("name one of %s", r.examples(ctx, org))
+	}
+	return route, nil
+}
+
+// permits says whether an organisation may use "provider/model".
+func (r *Router) permits(org, name string) bool {
+	patterns, ok := r.allowed[org]
+	if !ok {
+		if patterns, ok = r.allowed["*"]; !ok {
+			return true
+		}
+	}
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		start, open := strings.CutSuffix(p, "*")
+		return p == name || open && strings.HasPrefix(name, start)
+	})
 }
 
 // bare finds the only provider that lists a model.
-func (r *Router) bare(ctx context.Context, asked, model string) (Route, error) {
+func (r *Router) bare(ctx context.Context, org, asked, model string) (Route, error) {
 	r.refresh(ctx)
 	var found, silent []string
 	for _, name := range r.names {
 		ids, _, err := r.lists[name].heard()
 		switch {
-		case ids[model]:
+		case ids[model] && r.permits(org, name+"/"+model):
 			found = append(found, name)
 		case err != nil:
 			silent = append(silent, name)
@@ -115,14 +186,11 @@ func (r *Router) bare(ctx context.Context, asked, model string) (Route, error) {
 	case 1:
 		return Route{Provider: r.providers[found[0]], ProviderName: found[0], Model: model}, nil
 	case 0:
-		if asked == "" {
-			asked = model
-		}
 		e := fault.New(fault.NotFound, "no provider has a model named %q", asked)
 		if len(silent) > 0 {
 			e = fault.New(fault.NotFound, "no provider that answers has a model named %q; no answer from %s", asked, strings.Join(silent, ", "))
 		}
-		return Route{}, e.WithCode("model_not_found").WithParam("model").WithTry("name one of %s", r.examples(ctx))
+		return Route{}, e.WithCode("model_not_found").WithParam("model").WithTry("name one of %s", r.examples(ctx, org))
 	default:
 		for i, name := range found {
 			found[i] = name + "/" + model
@@ -132,15 +200,39 @@ func (r *Router) bare(ctx context.Context, asked, model string) (Route, error) {
 	}
 }
 
-// Models lists every provider's models as "provider/model", by provider and name. A provider that does not answer in
-// time is left out.
-func (r *Router) Models(ctx context.Context) []openai.Model {
+// owner is who owns the names that the operator made.
+const owner = "hardshell"
+
+// Models lists what an organisation may use: every provider's models, configured or heard of it, as "provider/model", and
+// the operator's own names for them, by name. A provider that does not answer in time is left out.
+func (r *Router) Models(ctx context.Context, org string) []openai.Model {
+	all := r.list(ctx, org)
+	for _, names := range []iter.Seq[string]{maps.Keys(r.aliases), maps.Keys(r.lines)} {
+		for name := range names {
+			if r.leads(ctx, org, name) && !slices.ContainsFunc(all, func(m openai.Model) bool { return m.ID == name }) {
+				all = append(all, openai.Model{ID: name, Object: "model", OwnedBy: owner})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b openai.Model) int { return strings.Compare(a.ID, b.ID) })
+	return all
+}
+
+// leads says whether one of the models that a name stands for can be had.
+func (r *Router) leads(ctx context.Context, org, name string) bool {
+	return slices.ContainsFunc(r.stands(name), func(name string) bool { _, err := r.one(ctx, org, name); return err == nil })
+}
+
+// list is what the providers have and an organisation may use.
+func (r *Router) list(ctx context.Context, org string) []openai.Model {
 	r.refresh(ctx)
 	all := []openai.Model{}
 	for _, name := range r.names {
 		_, models, _ := r.lists[name].heard()
 		for _, m := range models {
-			all = append(all, openai.Model{ID: name + "/" + m.ID, Object: "model", Created: m.Created, OwnedBy: name})
+			if id := name + "/" + m.ID; r.permits(org, id) {
+				all = append(all, openai.Model{ID: id, Object: "model", Created: m.Created, OwnedBy: name})
+			}
 		}
 	}
 	slices.SortStableFunc(all, func(a, b openai.Model) int { return strings.Compare(a.ID, b.ID) })
@@ -148,10 +240,10 @@ func (r *Router) Models(ctx context.Context) []openai.Model {
 }
 
 // examples names a few models for a try line.
-func (r *Router) examples(ctx context.Context) string {
+func (r *Router) examples(ctx context.Context, org string) string {
 	const few = 5
 	var names []string
-	for _, m := range r.Models(ctx) {
+	for _, m := range r.list(ctx, org) {
 		names = append(names, m.ID)
 	}
 	if len(names) == 0 {

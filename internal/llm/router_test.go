@@ -69,7 +69,7 @@ func TestResolve(t *testing.T) {
 		{"", "ollama", "qwen3:8b"},
 		{"down/x", "down", "x"},
 	} {
-		route, err := r.Resolve(t.Context(), tt.model)
+		route, err := r.Resolve(t.Context(), "org", tt.model)
 		if err != nil || route.ProviderName != tt.provider || route.Model != tt.name || route.Provider == nil {
 			t.Errorf("%q: %+v, %v; want %s and %s", tt.model, route, err, tt.provider, tt.name)
 		}
@@ -87,7 +87,7 @@ func TestResolve(t *testing.T) {
 		{"Scripted", fault.NotFound, "model_not_found", nil},
 		{"ring", fault.NotFound, "model_not_found", []string{"ring"}},
 	} {
-		_, err := r.Resolve(t.Context(), tt.model)
+		_, err := r.Resolve(t.Context(), "org", tt.model)
 		e, ok := fault.As(err)
 		if !ok || e.Kind != tt.kind || e.Code != tt.code || e.Param != "model" {
 			t.Errorf("%q: %v", tt.model, err)
@@ -99,7 +99,7 @@ func TestResolve(t *testing.T) {
 			}
 		}
 	}
-	_, err := llm.NewRouter(llm.Options{}).Resolve(t.Context(), "")
+	_, err := llm.NewRouter(llm.Options{}).Resolve(t.Context(), "org", "")
 	if e, ok := fault.As(err); !ok || e.Kind != fault.Invalid || e.Param != "model" {
 		t.Errorf("no model and no default: %v", err)
 	}
@@ -109,13 +109,13 @@ func TestModels(t *testing.T) {
 	r := llm.NewRouter(llm.Options{Providers: map[string]llm.Provider{
 		"b": &lister{ids: []string{"z", "a"}}, "a": &lister{ids: []string{"org/x"}}, "down": &lister{err: errors.New("x")}}})
 	var got []string
-	for _, m := range r.Models(t.Context()) {
+	for _, m := range r.Models(t.Context(), "org") {
 		got = append(got, m.ID+" "+m.OwnedBy)
 	}
 	if diff := cmp.Diff([]string{"a/org/x a", "b/a b", "b/z b"}, got); diff != "" {
 		t.Error(diff)
 	}
-	if none := llm.NewRouter(llm.Options{}).Models(t.Context()); none == nil || len(none) != 0 {
+	if none := llm.NewRouter(llm.Options{}).Models(t.Context(), "org"); none == nil || len(none) != 0 {
 		t.Errorf("without providers: %v", none)
 	}
 }
@@ -123,7 +123,7 @@ func TestModels(t *testing.T) {
 func TestPrefixAsksNobody(t *testing.T) {
 	p := &lister{ids: []string{"x"}}
 	r := llm.NewRouter(llm.Options{Providers: map[string]llm.Provider{"p": p}})
-	if _, err := r.Resolve(t.Context(), "p/x"); err != nil || p.asked.Load() != 0 {
+	if _, err := r.Resolve(t.Context(), "org", "p/x"); err != nil || p.asked.Load() != 0 {
 		t.Errorf("%v, asked %d times", err, p.asked.Load())
 	}
 }
@@ -138,7 +138,7 @@ func TestListsAreRemembered(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
-			if _, err := r.Resolve(t.Context(), "x"); err != nil {
+			if _, err := r.Resolve(t.Context(), "org", "x"); err != nil {
 				t.Error(err)
 			}
 		})
@@ -148,13 +148,13 @@ func TestListsAreRemembered(t *testing.T) {
 		t.Errorf("asked %d and %d times by 20 at once", good.asked.Load(), bad.asked.Load())
 	}
 	pass(11 * time.Second)
-	r.Models(t.Context())
+	r.Models(t.Context(), "org")
 	if good.asked.Load() != 1 || bad.asked.Load() != 2 {
 		t.Errorf("after 11 s: asked %d and %d times", good.asked.Load(), bad.asked.Load())
 	}
 	good.err = errors.New("down now")
 	pass(2 * time.Minute)
-	if _, err := r.Resolve(t.Context(), "x"); err != nil {
+	if _, err := r.Resolve(t.Context(), "org", "x"); err != nil {
 		t.Errorf("an old list is forgotten when the provider is down: %v", err)
 	}
 }
@@ -164,11 +164,11 @@ func TestACallerThatLeavesSpoilsNothing(t *testing.T) {
 	r := llm.NewRouter(llm.Options{Providers: map[string]llm.Provider{"p": p}})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := r.Resolve(ctx, "x"); err == nil {
+	if _, err := r.Resolve(ctx, "org", "x"); err == nil {
 		t.Error("resolved without a list")
 	}
 	close(p.hang)
-	if _, err := r.Resolve(t.Context(), "x"); err != nil {
+	if _, err := r.Resolve(t.Context(), "org", "x"); err != nil {
 		t.Errorf("the next caller: %v", err)
 	}
 }

@@ -295,7 +295,7 @@ func (f *fakeResponses) InputItems(_ context.Context, org, id string) ([]wire.It
 
 type fakeModels struct{}
 
-func (fakeModels) Models(context.Context) []wire.Model {
+func (fakeModels) Models(context.Context, string) []wire.Model {
 	return []wire.Model{
 		{ID: "scripted/scripted", Object: "model", OwnedBy: "scripted"},
 		{ID: "a/shared", Object: "model", OwnedBy: "a"},
@@ -372,6 +372,8 @@ func (f *fakeContainers) Put(ctx context.Context, org, id, name string, r io.Rea
 	f.putName, f.putBody = name, body
 	return container.File{ID: "cfile_1", ContainerID: id, Path: "/mnt/data/" + name, Bytes: int64(len(body)), Created: time.Unix(3000, 0), Source: source}, nil
 }
+
+func (f *fakeContainers) Partial(string) bool { return false }
 
 func (f *fakeContainers) Files(ctx context.Context, org, id string, page container.Page) ([]container.File, bool, error) {
 	file, err := f.File(ctx, org, id, "cfile_1")

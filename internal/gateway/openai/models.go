@@ -9,15 +9,15 @@ import (
 	wire "github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
 
-func (d *Door) listModels(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
-	return writeJSON(w, http.StatusOK, wire.NewList(d.Models.Models(r.Context()), false, func(m wire.Model) string { return m.ID }))
+func (d *Door) listModels(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	return writeJSON(w, http.StatusOK, wire.NewList(d.Models.Models(r.Context(), p.Org), false, func(m wire.Model) string { return m.ID }))
 }
 
 // getModel finds "provider/model", or a bare name that only one provider lists.
-func (d *Door) getModel(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
+func (d *Door) getModel(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	name := r.PathValue("id")
 	var bare []wire.Model
-	for _, m := range d.Models.Models(r.Context()) {
+	for _, m := range d.Models.Models(r.Context(), p.Org) {
 		if m.ID == name {
 			return writeJSON(w, http.StatusOK, m)
 		}

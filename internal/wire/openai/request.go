@@ -8,6 +8,7 @@ import (
 // known field with a bad value is the door's to refuse. Raw is the body as it came.
 type CreateRequest struct {
 	Model              string            `json:"model"`
+	Models             []string          `json:"models,omitempty"` // an extension: asked in this order where the first does not begin to answer
 	Input              Input             `json:"input"`
 	Instructions       *string           `json:"instructions"`
 	PreviousResponseID *string           `json:"previous_response_id"`

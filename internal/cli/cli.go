@@ -81,6 +81,8 @@ type commands struct {
 	Ask   askCommand   `cmd:"" help:"Ask a model that has a shell, once."`
 	runTable
 	Doctor     doctorCommand     `cmd:"" help:"Say what this machine can isolate, and what would make it stronger."`
+	Audit      auditCommand      `cmd:"" help:"Show what agents ran, and check that nobody changed the record."`
+	Answer     answerCommand     `cmd:"" help:"Give a password to a session that asks for one, unseen."`
 	Key        keyCommand        `cmd:"" help:"Create, list and revoke API keys."`
 	ConfigCmd  configCommand     `cmd:"" name:"config" help:"Check the configuration, and list every key."`
 	Version    versionCommand    `cmd:"" help:"Print the version."`

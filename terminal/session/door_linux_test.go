@@ -23,7 +23,7 @@ func TestAPersonAnswersThroughTheDoor(t *testing.T) {
 	s := at.tty("bash", "-c", `read -rsp "Passphrase for key: " p; echo; echo "${#p}"; sleep 0.1`)
 	at.tty("sleep", "1000")
 	var all []session.Waiting
-	for end := time.Now().Add(patience); len(all) == 0; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); len(all) == 0 || all[0].Prompt == ""; time.Sleep(20 * time.Millisecond) { // echo goes off before the prompt comes
 		if time.Now().After(end) {
 			t.Fatal("nobody waits")
 		}

@@ -1,0 +1,132 @@
+package bedrock
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hardshell-dev/hardshell/fault"
+)
+
+// services plays the token service, a container's endpoint and an instance's.
+func services(t *testing.T, asked *[]string) string {
+	const answer = `{"AccessKeyId":"AK%s","SecretAccessKey":"secret","Token":"session","Expiration":"2026-01-01T01:00:00Z"}`
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		*asked = append(*asked, r.Method+" "+r.URL.Path)
+		switch {
+		case r.URL.Path == "/container" && r.Header.Get("Authorization") == "let me in":
+			fmt.Fprintf(w, answer, "container")
+		case r.Method == http.MethodPut && r.Header.Get("X-Aws-Ec2-Metadata-Token-Ttl-Seconds") != "":
+			fmt.Fprint(w, "token")
+		case strings.HasPrefix(r.URL.Path, "/latest/meta-data/") && r.Header.Get("X-Aws-Ec2-Metadata-Token") != "token":
+			w.WriteHeader(http.StatusUnauthorized)
+		case r.URL.Path == "/latest/meta-data/iam/security-credentials/":
+			fmt.Fprint(w, "my-role\n")
+		case r.URL.Path == "/latest/meta-data/iam/security-credentials/my-role":
+			fmt.Fprintf(w, answer, "instance")
+		case r.URL.Path == "/" && r.FormValue("Action") == "AssumeRoleWithWebIdentity" && r.FormValue("WebIdentityToken") == "jwt":
+			fmt.Fprint(w, `<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleWithWebIdentityResult>`+
+				`<Credentials><AccessKeyId>AKweb</AccessKeyId><SecretAccessKey>secret</SecretAccessKey><SessionToken>session</SessionToken>`+
+				`<Expiration>2026-01-01T01:00:00Z</Expiration></Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>`)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func TestChain(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	config := file("config", `
+[default]
+region = eu-central-1
+s3 =
+  aws_access_key_id = not this
+[profile tool]
+credential_process = echo '{"Version":1,"AccessKeyId":"AKprocess","SecretAccessKey":"secret","Expiration":"2026-01-01T01:00:00Z"}'
+[profile broken]
+credential_process = echo secret-in-an-error; exit 3
+[profile role]
+role_arn = arn:aws:iam::1:role/x
+source_profile = default
+[profile keys]
+aws_access_key_id = from-config
+`)
+	credentials := file("credentials", "[default]\naws_access_key_id=AKfile\n# aws_access_key_id=AKcomment\naws_secret_access_key = secret\n\n[keys]\naws_access_key_id = AKkeys\naws_secret_access_key = s\n")
+	jwt := file("jwt", "jwt\n")
+	var asked []string
+	url := services(t, &asked)
+	for _, tt := range []struct {
+		name string
+		env  map[string]string
+		want string // the access key, or a part of the error
+	}{
+		{"variables", map[string]string{"AWS_ACCESS_KEY_ID": "AKenv", "AWS_SECRET_ACCESS_KEY": "s", "AWS_PROFILE": "keys"}, "AKenv"},
+		{"half of the variables", map[string]string{"AWS_ACCESS_KEY_ID": "AKenv"}, "AKfile"},
+		{"a web identity", map[string]string{"AWS_WEB_IDENTITY_TOKEN_FILE": jwt, "AWS_ROLE_ARN": "arn", "AWS_ENDPOINT_URL_STS": url}, "AKweb"},
+		{"a web identity that is refused", map[string]string{"AWS_WEB_IDENTITY_TOKEN_FILE": config, "AWS_ROLE_ARN": "arn", "AWS_ENDPOINT_URL_STS": url}, "gave no credentials for the role"},
+		{"the default profile", nil, "AKfile"},
+		{"a profile", map[string]string{"AWS_PROFILE": "keys"}, "AKkeys"},
+		{"a profile's program", map[string]string{"AWS_PROFILE": "tool"}, "AKprocess"},
+		{"a profile's program that fails", map[string]string{"AWS_PROFILE": "broken"}, "credential_process of the AWS profile \"broken\" gave no credentials"},
+		{"a profile of a role", map[string]string{"AWS_PROFILE": "role"}, "from a role or from single sign-on"},
+		{"a profile that is not there", map[string]string{"AWS_PROFILE": "nobody"}, "there is no AWS profile \"nobody\""},
+		{"a container", map[string]string{"AWS_SHARED_CREDENTIALS_FILE": "/nowhere", "AWS_CONTAINER_CREDENTIALS_FULL_URI": url + "/container",
+			"AWS_CONTAINER_AUTHORIZATION_TOKEN": "let me in"}, "AKcontainer"},
+		{"a container's endpoint elsewhere", map[string]string{"AWS_SHARED_CREDENTIALS_FILE": "/nowhere",
+			"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://elsewhere.example/"}, "neither this machine nor asked by https"},
+		{"an instance", map[string]string{"AWS_SHARED_CREDENTIALS_FILE": "/nowhere", "AWS_EC2_METADATA_SERVICE_ENDPOINT": url}, "AKinstance"},
+		{"nothing", map[string]string{"AWS_SHARED_CREDENTIALS_FILE": "/nowhere", "AWS_EC2_METADATA_DISABLED": "true"}, "no AWS credentials were found"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			env := map[string]string{"AWS_CONFIG_FILE": config, "AWS_SHARED_CREDENTIALS_FILE": credentials, "AWS_EC2_METADATA_DISABLED": "true"}
+			if tt.env["AWS_EC2_METADATA_SERVICE_ENDPOINT"] != "" {
+				delete(env, "AWS_EC2_METADATA_DISABLED")
+			}
+			for k, v := range tt.env {
+				env[k] = v
+			}
+			c := Chain{Region: "us-east-1", Getenv: func(name string) string { return env[name] }}
+			got, err := c.Credentials(t.Context())
+			if err != nil {
+				if e, ok := fault.As(err); !ok || e.Kind != fault.Upstream || !strings.Contains(e.Message, tt.want) || strings.Contains(err.Error(), "secret") {
+					t.Errorf("err = %v, want %q", err, tt.want)
+				}
+				return
+			}
+			if got.AccessKey != tt.want || got.SecretKey == "" {
+				t.Errorf("got %+v, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestChainAsksAgainBeforeTheEnd(t *testing.T) {
+	var asked []string
+	url := services(t, &asked)
+	env := map[string]string{"HOME": t.TempDir(), "AWS_EC2_METADATA_SERVICE_ENDPOINT": url}
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	c := Chain{Getenv: func(name string) string { return env[name] }, Now: func() time.Time { return now }}
+	for _, step := range []struct {
+		at    time.Duration
+		asked int
+	}{{0, 3}, {time.Minute, 3}, {54 * time.Minute, 3}, {56 * time.Minute, 6}} {
+		now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(step.at)
+		if _, err := c.Credentials(t.Context()); err != nil || len(asked) != step.asked {
+			t.Errorf("after %s: %d requests, want %d (%v)", step.at, len(asked), step.asked, err)
+		}
+	}
+}

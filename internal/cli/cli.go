@@ -80,6 +80,7 @@ type commands struct {
 	Serve serveCommand `cmd:"" help:"Serve the API: any model, with a shell."`
 	Ask   askCommand   `cmd:"" help:"Ask a model that has a shell, once."`
 	runTable
+	Policy     policyCommand     `cmd:"" help:"Explain what would become of a command, check rules, list and revoke approvals."`
 	Doctor     doctorCommand     `cmd:"" help:"Say what this machine can isolate, and what would make it stronger."`
 	Audit      auditCommand      `cmd:"" help:"Show what agents ran, and check that nobody changed the record."`
 	Answer     answerCommand     `cmd:"" help:"Give a password to a session that asks for one, unseen."`

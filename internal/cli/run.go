@@ -31,6 +31,8 @@ type runCommand struct {
 	Cwd      string   `placeholder:"DIR" help:"Run in this folder, which is the workspace (default: the current one)."`
 	Writable []string `placeholder:"DIR" sep:"none" help:"A further folder that may be written, with workspace-write. May be given more than once."`
 	Show     []string `placeholder:"PATH" sep:"none" help:"Let it see a path that is hidden by default, such as ~/.npmrc. May be given more than once."`
+	Approval string   `enum:"on-request,untrusted,never," default:"" placeholder:"POLICY" help:"Decide about the command first, and ask at the terminal: on-request, untrusted or never, by your rules (see hardshell policy). Default: it is your own command, and nothing is asked."`
+	Rules    []string `placeholder:"FILE" sep:"none" help:"With --approval: a further file of rules. May be given more than once."`
 	Command  []string `arg:"" passthrough:"partial" name:"command" help:"The command, after --."`
 }
 
@@ -75,6 +77,15 @@ func (c runCommand) Run(ctx context.Context, p *program) error {
 	}
 	if len(c.Writable) > 0 && c.Sandbox == sandbox.ReadOnly.String() {
 		return usageError{fault.New(fault.Invalid, "read-only has no writable folders").WithTry("--sandbox workspace-write")}
+	}
+	if len(c.Rules) > 0 && c.Approval == "" {
+		return usageError{fault.New(fault.Invalid, "rules decide only with --approval").WithTry("--approval untrusted")}
+	}
+	if c.Approval != "" {
+		if err := c.approve(ctx, p, argv); err != nil {
+			p.tell(err)
+			return exitCode(exitRun)
+		}
 	}
 	receipt, err := c.run(ctx, p, argv)
 	if err != nil {

@@ -287,16 +287,39 @@ func TestAWebSocketPasses(t *testing.T) {
 	}
 }
 
-// A host that switches protocols unasked would have a tunnel that nobody judges.
-func TestAnUnaskedSwitchIsRefused(t *testing.T) {
+// What would have a host repeat a request, or wait for a word that we do not know, goes no further.
+func TestMethodsAndExpectationsThatAreRefused(t *testing.T) {
 	r := newRig(t, nil, "a.test")
-	u := newUpstream(t, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nraw bytes")
+	u := newUpstream(t, ok)
 	r.behind(80, u.Addr().String())
 	for name, text := range map[string]string{
-		"no upgrade":      "GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n",
-		"another upgrade": "GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: raw\r\n\r\n",
+		"TRACE":                 "TRACE http://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n",
+		"CONNECT with a body":   "CONNECT a.test:80 HTTP/1.1\r\nHost: a.test:80\r\nContent-Length: 3\r\n\r\nabc",
+		"another expectation":   "PUT http://a.test/ HTTP/1.1\r\nHost: a.test\r\nExpect: 200-ok\r\nContent-Length: 3\r\n\r\nabc",
+		"two expectations":      "PUT http://a.test/ HTTP/1.1\r\nHost: a.test\r\nExpect: 100-continue\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc",
+		"the preface of HTTP/2": "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+		"HTTP/3":                "GET http://a.test/ HTTP/3\r\nHost: a.test\r\n\r\n",
 	} {
-		if got := r.says(text); !strings.HasPrefix(got, "HTTP/1.1 502 ") || strings.Contains(got, "raw bytes") {
+		if got := r.says(text); !strings.HasPrefix(got, "HTTP/1.1 400 ") {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	if d := r.dials(); len(d) != 0 || len(u.got) != 0 {
+		t.Errorf("dialled %v", d)
+	}
+}
+
+// A host that switches protocols unasked would have a tunnel that nobody judges.
+func TestAnUnaskedSwitchIsRefused(t *testing.T) {
+	for name, c := range map[string]struct{ asked, to string }{
+		"no upgrade":      {"", "websocket"},
+		"another upgrade": {"Connection: Upgrade\r\nUpgrade: raw\r\n", "websocket"},
+		"to another":      {"Connection: Upgrade\r\nUpgrade: websocket\r\n", "raw"},
+	} {
+		r := newRig(t, nil, "a.test")
+		u := newUpstream(t, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+c.to+"\r\n\r\nraw bytes")
+		r.behind(80, u.Addr().String())
+		if got := r.says("GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n" + c.asked + "\r\n"); !strings.HasPrefix(got, "HTTP/1.1 502 ") || strings.Contains(got, "raw bytes") {
 			t.Errorf("%s: %q", name, got)
 		}
 		if rec := r.record(); rec.Verdict != Failed || rec.Reason != Broken {

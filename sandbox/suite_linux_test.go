@@ -11,7 +11,7 @@ import (
 )
 
 // The suites draw their rounds from a seed, which they log. A normal run plays a twentieth of the rounds of one seed, as
-// far as it comes in suiteTime, so that it says the same of the same program; HARDSHELL_SUITES=all, which `make fuzz` sets,
+// far as it comes in suiteTime (a fifth of that with -short), so that it says the same of the same program; HARDSHELL_SUITES=all, which `make fuzz` sets,
 // plays all rounds of a new one. HARDSHELL_SEED plays a run again.
 const (
 	suiteTime = 15 * time.Second
@@ -49,10 +49,14 @@ func play(t *testing.T, all, clients int, round func(i int, r *rand.Rand)) {
 	seed, n := suiteSeed(t), suiteRounds(all)
 	var next, played atomic.Int64
 	var wg sync.WaitGroup
+	limit := suiteTime
+	if testing.Short() { // under the race detector
+		limit /= 5
+	}
 	began := time.Now()
 	for range clients {
 		wg.Go(func() {
-			for !t.Failed() && (suiteAll() || time.Since(began) < suiteTime) {
+			for !t.Failed() && (suiteAll() || time.Since(began) < limit) {
 				i := int(next.Add(1) - 1)
 				if i >= n {
 					return

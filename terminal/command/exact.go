@@ -2,16 +2,15 @@ package command
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 )
 
 // The programs for which a prefix would vouch for anything at all.
 var (
-	interpreters = regexp.MustCompile(`^(python|pypy|perl|ruby|irb|node|nodejs|deno|bun|php|lua|luajit|tclsh|wish|osascript|Rscript|julia|groovy|scala|ghci|runghc|guile|racket|sbcl|emacs|vi|vim|nvim|ed|ex|awk|gawk|mawk|nawk|original-awk|m4|bc|dc|gdb|sqlite3|psql|mysql|make|gmake|ninja|just|task|rake|ts-node|tsx)[0-9.]*$`)
+	interpreters = expression(`^(python|pypy|perl|ruby|irb|node|nodejs|deno|bun|php|lua|luajit|tclsh|wish|osascript|Rscript|julia|groovy|scala|ghci|runghc|guile|racket|sbcl|emacs|vi|vim|nvim|ed|ex|awk|gawk|mawk|nawk|original-awk|m4|bc|dc|gdb|sqlite3|psql|mysql|make|gmake|ninja|just|task|rake|ts-node|tsx)[0-9.]*$`)
 	// reads are the interpreters that take their input for the program if they are given none.
-	reads       = regexp.MustCompile(`^(python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|luajit|tclsh|osascript|Rscript|julia|guile|m4|bc|dc|ed|ex|vi|vim|sqlite3|psql|mysql)[0-9.]*$`)
+	reads       = expression(`^(python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|luajit|tclsh|osascript|Rscript|julia|guile|m4|bc|dc|ed|ex|vi|vim|sqlite3|psql|mysql)[0-9.]*$`)
 	deleters    = words("rm rmdir unlink shred srm dd wipefs truncate mkswap blkdiscard fdisk sfdisk parted kill killall pkill")
 	many        = words("git npm pnpm yarn cargo go docker podman kubectl helm gh glab aws gcloud az apt apt-get brew pip pip3 poetry pipenv uv bundle composer dotnet gradle mvn systemctl")
 	manyRunners = []string{"npm run", "npm exec", "npm x", "npm run-script", "pnpm run", "pnpm exec", "pnpm dlx", "yarn run", "yarn exec", "yarn dlx", "go run", "cargo run", "uv run", "poetry run",
@@ -32,7 +31,7 @@ func ExactOnly(prefix []string) string {
 		return name + " is a shell"
 	case wrappers[name] != nil || runners[name]:
 		return name + " runs other programs"
-	case interpreters.MatchString(name):
+	case interpreters().MatchString(name):
 		return name + " is an interpreter"
 	case deleters[name] || strings.HasPrefix(name, "mkfs"):
 		return name + " removes things"

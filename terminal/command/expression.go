@@ -58,14 +58,14 @@ func proveFind(w []Word) (findings []Finding) {
 // The forms of a sed script that only print: addresses with p, =, d or q, or a single s with harmless flags.
 var (
 	sedAddress = `([0-9]+(~[0-9]+)?|\$|/([^/\\\n\[]|\\[^\n])+/I?)`
-	sedPrint   = regexp.MustCompile(`^( *(` + sedAddress + `(,(` + sedAddress + `|[+~][0-9]+))?)?!? *[p=dq] *(;|$))+$`)
-	sedReplace = regexp.MustCompile(`^ *(` + sedAddress + `(,` + sedAddress + `)?)?s(/([^/\\\n]|\\[^\n])*/([^/\\\n]|\\[^\n])*/|\|([^|\\\n]|\\[^\n])*\|([^|\\\n]|\\[^\n])*\||,([^,\\\n]|\\[^\n])*,([^,\\\n]|\\[^\n])*,|#([^#\\\n]|\\[^\n])*#([^#\\\n]|\\[^\n])*#)[gIip0-9]*$`)
+	sedPrint   = expression(`^( *(` + sedAddress + `(,(` + sedAddress + `|[+~][0-9]+))?)?!? *[p=dq] *(;|$))+$`)
+	sedReplace = expression(`^ *(` + sedAddress + `(,` + sedAddress + `)?)?s(/([^/\\\n]|\\[^\n])*/([^/\\\n]|\\[^\n])*/|\|([^|\\\n]|\\[^\n])*\|([^|\\\n]|\\[^\n])*\||,([^,\\\n]|\\[^\n])*,([^,\\\n]|\\[^\n])*,|#([^#\\\n]|\\[^\n])*#([^#\\\n]|\\[^\n])*#)[gIip0-9]*$`)
 )
 
 func proveSed(w []Word) (findings []Finding) {
 	bad := func(i int, why string) { findings = append(findings, Finding{i, why, true}) }
 	script := func(i int) {
-		if i >= len(w) || w[i].Form != Literal || !sedPrint.MatchString(w[i].Value) && !sedReplace.MatchString(w[i].Value) {
+		if i >= len(w) || w[i].Form != Literal || !sedPrint().MatchString(w[i].Value) && !sedReplace().MatchString(w[i].Value) {
 			bad(min(i, len(w)-1), "its script is not one that only prints")
 		}
 	}
@@ -100,7 +100,7 @@ var (
 	testUnary   = words("-e -f -d -r -w -x -s -h -L -z -n -b -c -p -S -u -g -k -O -G -t")
 	testStrings = words("= == != -nt -ot -ef")
 	testNumbers = words("-eq -ne -lt -le -gt -ge")
-	integer     = regexp.MustCompile(`^[-+]?[0-9]{1,18}$`)
+	integer     = expression(`^[-+]?[0-9]{1,18}$`)
 )
 
 // proveTest judges test and [ by the number of their words, as the standard does. -v and arithmetic on anything but
@@ -119,7 +119,7 @@ func proveTest(w []Word, d Dialect) []Finding {
 		args = args[1:]
 	}
 	number := func(w Word) bool {
-		return w.Form == Literal && integer.MatchString(w.Value) || w.Form == Expansion && (d == Bash || d == POSIX)
+		return w.Form == Literal && integer().MatchString(w.Value) || w.Form == Expansion && (d == Bash || d == POSIX)
 	}
 	switch {
 	case len(args) <= 1:
@@ -154,7 +154,7 @@ func (w *walker) bracket(i int, x syntax.TestExpr) {
 				word, ok := side.(*syntax.Word)
 				if !ok {
 					w.at(i).find(Unknown, -1, true, "it is a test that is not judged")
-				} else if v := w.word(word, i); v.Form != Literal || !integer.MatchString(v.Value) {
+				} else if v := w.word(word, i); v.Form != Literal || !integer().MatchString(v.Value) {
 					w.at(i).find(Unknown, -1, true, visible(v.Text)+" is evaluated as arithmetic")
 				}
 			}

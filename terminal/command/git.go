@@ -1,7 +1,6 @@
 package command
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -129,7 +128,7 @@ func proveGit(w []Word) (findings []Finding, known bool) {
 		findings = append(findings, f)
 	}
 	if verb == "config" {
-		action := slices.ContainsFunc(rest[1:], func(w Word) bool { return configAction.MatchString(w.Prefix) })
+		action := slices.ContainsFunc(rest[1:], func(w Word) bool { return configAction().MatchString(w.Prefix) })
 		if !action && (len(operands) != 1 || !strings.Contains(rest[operands[0]].Value, ".")) {
 			findings = append(findings, Finding{at, "it may set a value", true})
 		}
@@ -145,7 +144,7 @@ func proveGit(w []Word) (findings []Finding, known bool) {
 	return findings, true
 }
 
-var configAction = regexp.MustCompile(`^(-l|--list|--get(-all|-regexp)?(=.*)?)$`)
+var configAction = expression(`^(-l|--list|--get(-all|-regexp)?(=.*)?)$`)
 
 // GitEnvironment is what to add to the environment of a command so that a repository's own configuration runs no
 // helper when git only reads. Diff drivers with a textconv are not covered: nothing in the environment stops them.

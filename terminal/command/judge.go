@@ -63,7 +63,7 @@ func (w *walker) judge(i int) {
 	if known {
 		return
 	}
-	if reads.MatchString(name) && !slices.ContainsFunc(ws[1:], func(x Word) bool { return !strings.HasPrefix(x.Prefix, "-") }) {
+	if reads().MatchString(name) && !slices.ContainsFunc(ws[1:], func(x Word) bool { return !strings.HasPrefix(x.Prefix, "-") }) {
 		p.Opaque = "it runs its input as a program"
 	}
 	if effect == "" {

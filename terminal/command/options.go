@@ -1,7 +1,6 @@
 package command
 
 import (
-	"regexp"
 	"strings"
 )
 
@@ -38,7 +37,7 @@ func (d *program) args(words []Word) (findings []Finding, operands []int) {
 			operands = append(operands, i)
 		case text == "--":
 			ended = true
-		case d.number && numeric.MatchString(text):
+		case d.number && numeric().MatchString(text):
 		case strings.HasPrefix(text, "--") || d.single:
 			next, ok := d.longOption(text, words, i)
 			if !ok {
@@ -79,8 +78,8 @@ func (d *program) args(words []Word) (findings []Finding, operands []int) {
 }
 
 var (
-	numeric     = regexp.MustCompile(`^-[0-9]+$`)
-	optionValue = regexp.MustCompile(`^([^-].*|[-+]?[0-9]+[A-Za-z]*|-)?$`)
+	numeric     = expression(`^-[0-9]+$`)
+	optionValue = expression(`^([^-].*|[-+]?[0-9]+[A-Za-z]*|-)?$`)
 )
 
 // plainOperand reports words whose value is not known but can never begin with a dash: src/*.go, ./*, ~/x, "a/$b".
@@ -100,7 +99,7 @@ func takes(words []Word, i int) bool {
 	if next.Form != Literal {
 		return plainOperand(next) && next.Single
 	}
-	return optionValue.MatchString(strings.ReplaceAll(next.Value, "\n", " "))
+	return optionValue().MatchString(strings.ReplaceAll(next.Value, "\n", " "))
 }
 
 func (d *program) longOption(text string, words []Word, i int) (int, bool) {

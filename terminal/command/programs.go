@@ -1,7 +1,6 @@
 package command
 
 import (
-	"regexp"
 	"strings"
 )
 
@@ -140,7 +139,7 @@ func prove(name string, w []Word, dialect Dialect) (findings []Finding, known bo
 }
 
 // stores matches the conversion with which printf sets a variable; some shells evaluate its subscript.
-var stores = regexp.MustCompile(`%[^A-Za-z%]*[hlLjzt]*n`)
+var stores = expression(`%[^A-Za-z%]*[hlLjzt]*n`)
 
 func provePrintf(w []Word, dialect Dialect) []Finding {
 	switch {
@@ -150,7 +149,7 @@ func provePrintf(w []Word, dialect Dialect) []Finding {
 		return []Finding{{-1, "this shell's printf evaluates arithmetic", true}}
 	case w[1].Form != Literal || strings.HasPrefix(w[1].Value, "-"):
 		return []Finding{{1, "an option of printf sets a variable", true}}
-	case stores.MatchString(w[1].Value):
+	case stores().MatchString(w[1].Value):
 		return []Finding{{1, "a conversion of printf sets a variable", true}}
 	}
 	return nil

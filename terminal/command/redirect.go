@@ -1,7 +1,6 @@
 package command
 
 import (
-	"regexp"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -27,7 +26,7 @@ func (w *walker) redirects(i int, redirs []*syntax.Redirect) {
 				out.Body = Word{Text: out.Body.Text, Value: raw(r.Hdoc), Single: true}
 			}
 		}
-		if out.FD != "" && !descriptor.MatchString(out.FD) {
+		if out.FD != "" && !descriptor().MatchString(out.FD) {
 			out.Safe, out.Why = false, "it puts a descriptor into a variable"
 		}
 		p := w.at(i)
@@ -48,8 +47,8 @@ func (w *walker) redirects(i int, redirs []*syntax.Redirect) {
 }
 
 var (
-	descriptor = regexp.MustCompile(`^[0-9]{1,3}$`)
-	duplicate  = regexp.MustCompile(`^([0-9]{1,3}|-)$`)
+	descriptor = expression(`^[0-9]{1,3}$`)
+	duplicate  = expression(`^([0-9]{1,3}|-)$`)
 )
 
 func safeRedirect(r *syntax.Redirect, target Word) (bool, string) {
@@ -61,7 +60,7 @@ func safeRedirect(r *syntax.Redirect, target Word) (bool, string) {
 		}
 		return false, "it opens a file for writing"
 	case syntax.DplOut, syntax.DplIn:
-		if target.Form == Literal && duplicate.MatchString(target.Value) {
+		if target.Form == Literal && duplicate().MatchString(target.Value) {
 			return true, ""
 		}
 		if null && r.Op == syntax.DplOut {
@@ -152,7 +151,7 @@ func (w *walker) assign(x *syntax.Assign, parent int) Assign {
 // localName reports names that are the script's own by convention: lower case, and none that a shell or a library
 // heeds. In zsh lower-case names are tied to PATH and others, so none is proven.
 func localName(name string, d Dialect) bool {
-	if d == Zsh || d == Korn || !local.MatchString(name) || strings.HasSuffix(name, "_proxy") {
+	if d == Zsh || d == Korn || !local().MatchString(name) || strings.HasSuffix(name, "_proxy") {
 		return false
 	}
 	switch name {
@@ -162,7 +161,7 @@ func localName(name string, d Dialect) bool {
 	return !strings.HasPrefix(name, "npm_") && !strings.HasPrefix(name, "bash_") && !strings.HasPrefix(name, "git_")
 }
 
-var local = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
+var local = expression(`^[a-z_][a-z0-9_]*$`)
 
 // HarmlessVariable reports whether setting a variable to a value for one command cannot change what that command
 // runs or writes. Only the few that set language, zone, width and colour are; every other name is not proven.
@@ -170,14 +169,14 @@ func HarmlessVariable(name, value string) bool {
 	switch name {
 	case "LANG", "LANGUAGE", "LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_MESSAGES", "LC_NUMERIC", "LC_TIME", "TERM", "COLUMNS", "LINES",
 		"NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "FORCE_COLOR", "CI":
-		return plainValue.MatchString(value)
+		return plainValue().MatchString(value)
 	case "TZ":
-		return zone.MatchString(value)
+		return zone().MatchString(value)
 	}
 	return false
 }
 
 var (
-	plainValue = regexp.MustCompile(`^[A-Za-z0-9_@.-]{0,40}$`)
-	zone       = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}$`)
+	plainValue = expression(`^[A-Za-z0-9_@.-]{0,40}$`)
+	zone       = expression(`^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}$`)
 )

@@ -104,7 +104,7 @@ func (w *walker) wrapped(i int, name string, d *wrapper, ws []Word) {
 			p.find(Unknown, at, true, "it empties the environment")
 			continue
 		}
-		if d.number && numeric.MatchString(text) {
+		if d.number && numeric().MatchString(text) {
 			continue
 		}
 		next, ok := at, false

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"regexp"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -195,7 +194,7 @@ func (e *evaluation) param(x *syntax.ParamExp, quoted bool) {
 func number(x syntax.ArithmExpr) bool {
 	switch x := x.(type) {
 	case *syntax.Word:
-		return digits.MatchString(x.Lit())
+		return digits().MatchString(x.Lit())
 	case *syntax.ParenArithm:
 		return number(x.X)
 	case *syntax.UnaryArithm:
@@ -206,7 +205,7 @@ func number(x syntax.ArithmExpr) bool {
 	return false
 }
 
-var digits = regexp.MustCompile(`^[0-9]{1,18}$`)
+var digits = expression(`^[0-9]{1,18}$`)
 
 // unescape reads literal text between double quotes.
 func unescape(s string) string {

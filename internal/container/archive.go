@@ -63,18 +63,20 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 func (a *archiver) folder(dir string) error {
 	var below []string
 	var failed error
-	err := eachEntry(a.root, dir, func(e fs.DirEntry) {
-		rel := path.Join(dir, e.Name())
-		if failed != nil || strings.HasPrefix(e.Name(), incomingPrefix) {
-			return
+	err := eachEntry(a.root, dir, func(e fs.DirEntry) bool {
+		if strings.HasPrefix(e.Name(), incomingPrefix) {
+			return true
 		}
 		if failed = context.Cause(a.ctx); failed != nil {
-			return
+			return false
 		}
+		rel := path.Join(dir, e.Name())
 		isDir, err := a.entry(rel)
-		if failed = err; isDir {
+		if isDir {
 			below = append(below, rel)
 		}
+		failed = err
+		return err == nil
 	})
 	if errors.Is(err, fs.ErrPermission) && dir != "." && a.root.Chmod(dir, 0o700) == nil {
 		return a.folder(dir) // its owner, who is us, was denied; the mode is in the archive already

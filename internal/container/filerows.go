@@ -124,6 +124,22 @@ func (s *Service) mint(ctx context.Context, containerID string, paths []string, 
 	return known, nil
 }
 
+// dropFileRows forgets files that are gone.
+func (s *Service) dropFileRows(ctx context.Context, files []fileRow) error {
+	err := s.db.Write(ctx, func(tx *sql.Tx) error {
+		for _, f := range files {
+			if _, err := tx.Exec(`DELETE FROM container_file WHERE id = $1`, f.id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("drop files: %w", err)
+	}
+	return nil
+}
+
 func (s *Service) dropFileRow(ctx context.Context, fileID string) error {
 	err := s.db.Write(ctx, func(tx *sql.Tx) error {
 		_, err := tx.Exec(`DELETE FROM container_file WHERE id = $1`, fileID)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"slices"
 	"strings"
 
@@ -19,10 +18,13 @@ const (
 	maxChanged = 64
 	// maxKnown bounds the files of a workspace that get an id. A tree of a million files is listed in part.
 	maxKnown = 100_000
+	// maxGone is how many rows of files that are gone are passed over for a page, before such rows are removed.
+	maxGone = 4_096
 )
 
 // Files returns a page of the workspace's regular files, as they are now, and whether more follow. What happened since
-// the last look is known from the watch; the tree is walked only when there was none.
+// the last look is known from the watch. Where that does not know it all, a large tree is looked through behind the
+// request; until then, and where there are more files than maxKnown, [Service.Partial] says so.
 func (s *Service) Files(ctx context.Context, org, containerID string, page Page) ([]File, bool, error) {
 	if _, err := page.keyset(id.ContainerFile); err != nil {
 		return nil, false, err
@@ -77,7 +79,7 @@ func (s *Service) page(ctx context.Context, r row, page Page) ([]File, bool, err
 	case r.archive == "":
 		return nil, false, nil
 	}
-	out := make([]File, 0, k.Limit)
+	out, gone := make([]File, 0, k.Limit), 0
 	for after := page.After; ; {
 		rows, err := s.fileRows(ctx, fmt.Sprintf(`container = $1 AND ($2 = '' OR id %s $2) ORDER BY id %s LIMIT %d`,
 			k.Compare, k.Order, pathBatch), r.ID, after)
@@ -87,6 +89,9 @@ func (s *Service) page(ctx context.Context, r row, page Page) ([]File, bool, err
 		for _, row := range rows {
 			f, ok := exists(row)
 			if !ok {
+				if gone++; gone == maxGone {
+					s.tidyBehind(r.ID)
+				}
 				continue
 			}
 			if len(out) == k.Limit {
@@ -98,79 +103,6 @@ func (s *Service) page(ctx context.Context, r row, page Page) ([]File, bool, err
 			return out, false, nil
 		}
 		after = rows[len(rows)-1].id
-	}
-}
-
-// catchUp gives an id to every file that came to be since the last look.
-func (s *Service) catchUp(ctx context.Context, p *place, root *os.Root) error {
-	p.listing.Lock()
-	defer p.listing.Unlock()
-	t := p.watched()
-	news, complete := t.news()
-	p.mu.Lock()
-	unwatched := t == nil && p.boot != nil
-	p.mu.Unlock()
-	if !complete || unwatched || !p.walked {
-		var err error
-		if news, err = walk(ctx, root); err != nil {
-			return fmt.Errorf("look through workspace: %w", err)
-		}
-	}
-	slices.Sort(news) // so that ids are in an order
-	news = slices.DeleteFunc(news, func(rel string) bool { _, ok := regular(root, rel); return !ok })
-	if _, err := s.mint(ctx, p.id, news, ""); err != nil {
-		t.missed()
-		return err
-	}
-	p.walked = true
-	return nil
-}
-
-// walk returns the regular files of a workspace, the shallow ones first, at most maxKnown of them.
-func walk(ctx context.Context, root *os.Root) ([]string, error) {
-	var files []string
-	level := []string{"."}
-	for len(level) > 0 {
-		var below []string
-		for _, dir := range level {
-			if err := context.Cause(ctx); err != nil {
-				return nil, err
-			}
-			err := eachEntry(root, dir, func(e fs.DirEntry) {
-				rel := path.Join(dir, e.Name())
-				switch {
-				case len(files)+len(below) >= maxKnown || strings.HasPrefix(e.Name(), incomingPrefix):
-				case e.IsDir():
-					below = append(below, rel)
-				case e.Type().IsRegular():
-					files = append(files, rel)
-				}
-			})
-			if err != nil && dir == "." {
-				return nil, err
-			}
-		}
-		level = below
-	}
-	return files, nil
-}
-
-// eachEntry reads a folder piece by piece. The folder is opened inside the root without following what it has become
-// meanwhile out of it.
-func eachEntry(root *os.Root, dir string, each func(fs.DirEntry)) error {
-	f, err := root.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	for {
-		entries, err := f.ReadDir(512)
-		for _, e := range entries {
-			each(e)
-		}
-		if len(entries) == 0 || err != nil {
-			return nil // a folder that goes away while it is read is an empty one
-		}
 	}
 }
 

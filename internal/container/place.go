@@ -14,9 +14,7 @@ import (
 type place struct {
 	id string
 
-	listing sync.Mutex // one look at the workspace at a time
-	walked  bool       // rows have caught up with what the workspace held before its box; under listing
-
+	catching  catching
 	narrowing narrowing
 
 	mu      sync.Mutex

@@ -133,8 +133,14 @@ const (
 // purge forgets a container that has nothing left but its row.
 func (s *Service) purge(ctx context.Context, id string) error {
 	err := s.db.Write(ctx, func(tx *sql.Tx) error {
-		_, err := tx.Exec(`DELETE FROM container WHERE id = $1 AND status <> '`+Active+`' AND slot IS NULL AND archive = ''`, id)
-		return err
+		const over = `SELECT id FROM container WHERE id = $1 AND status <> '` + Active + `' AND slot IS NULL AND archive = ''`
+		for _, query := range []string{`DELETE FROM container_file WHERE container IN (` + over + `)`, // a late look may have made some
+			`DELETE FROM container WHERE id IN (` + over + `)`} {
+			if _, err := tx.Exec(query, id); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("forget container: %w", err)

@@ -111,20 +111,25 @@ func (t *tree) own(rel string) {
 	}
 }
 
-// news returns what changed since it was asked last, and whether that is all of it.
-func (t *tree) news() (paths []string, complete bool) {
+// news returns what changed since it was asked last, so many paths at most and whether there are more. It is complete
+// where nothing else can have changed.
+func (t *tree) news(most int) (paths []string, complete, more bool) {
 	if t == nil {
-		return nil, true // nothing ran: what there is we wrote ourselves, or an earlier walk has seen
+		return nil, true, false // nothing ran: what there is we wrote ourselves, or an earlier walk has seen
 	}
 	t.settle(maxScan)
 	t.n.mu.Lock()
 	defer t.n.mu.Unlock()
 	for rel := range t.fresh {
+		if len(paths) == most {
+			break
+		}
 		paths = append(paths, rel)
+		delete(t.fresh, rel)
 	}
 	complete = !t.missing && !t.blind && len(t.todo) == 0
-	t.fresh, t.missing = map[string]struct{}{}, false
-	return paths, complete
+	t.missing = false
+	return paths, complete, len(t.fresh) > 0
 }
 
 // missed makes the next news incomplete: those of the last time were not kept.

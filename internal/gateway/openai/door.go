@@ -69,6 +69,7 @@ type Containers interface {
 	Delete(ctx context.Context, org, id string) error
 	Put(ctx context.Context, org, id, name string, r io.Reader, source string) (container.File, error)
 	Files(ctx context.Context, org, id string, page container.Page) ([]container.File, bool, error)
+	Partial(id string) bool // of the last list of files
 	File(ctx context.Context, org, id, fileID string) (container.File, error)
 	OpenFile(ctx context.Context, org, id, fileID string) (io.ReadSeekCloser, container.File, error)
 	DeleteFile(ctx context.Context, org, id, fileID string) error

@@ -373,6 +373,8 @@ func (f *fakeContainers) Put(ctx context.Context, org, id, name string, r io.Rea
 	return container.File{ID: "cfile_1", ContainerID: id, Path: "/mnt/data/" + name, Bytes: int64(len(body)), Created: time.Unix(3000, 0), Source: source}, nil
 }
 
+func (f *fakeContainers) Partial(string) bool { return false }
+
 func (f *fakeContainers) Files(ctx context.Context, org, id string, page container.Page) ([]container.File, bool, error) {
 	file, err := f.File(ctx, org, id, "cfile_1")
 	if err != nil {

@@ -108,7 +108,10 @@ func (d *Door) listFiles(w http.ResponseWriter, r *http.Request, p tenant.Princi
 	for i, f := range list {
 		objects[i] = fileObject(f)
 	}
-	return writeJSON(w, http.StatusOK, wire.NewList(objects, more, func(f wire.ContainerFile) string { return f.ID }))
+	return writeJSON(w, http.StatusOK, struct {
+		wire.List[wire.ContainerFile]
+		Partial bool `json:"partial,omitempty"` // the workspace is large, and there may be files that are not listed yet
+	}{wire.NewList(objects, more, func(f wire.ContainerFile) string { return f.ID }), d.Containers.Partial(r.PathValue("id"))})
 }
 
 func (d *Door) getFile(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {

@@ -154,6 +154,26 @@ func TestS34NoSettingOfOursComesToBe(t *testing.T) {
 	})
 }
 
+// TestS34WhatIsHiddenStaysInItsPlace: a folder above it that was moved away would free the name.
+func TestS34WhatIsHiddenStaysInItsPlace(t *testing.T) {
+	onWorld(t, func(t *testing.T, w world) {
+		work := w.folder(t, "work")
+		secret := w.file(t, "work/a/b/data/admin.key", "the key itself", 0o644)
+		hidden := filepath.Dir(secret)
+		box := w.workspaceWrite(t, work, sandbox.Policy{Hidden: []string{hidden}})
+		c := bash(`cat a/b/data/admin.key; mv a gone; mv a/b a/gone; mv a/b/data a/b/gone; rm -rf a; mkdir -p a/b/data; echo planted >a/b/data/admin.key; echo planted >a/b/data/new; cat gone/b/data/admin.key; true`)
+		c.Dir = work
+		got := run(t, box, c)
+		box.Close()
+		if b, err := os.ReadFile(secret); got.out != "" || err != nil || string(b) != "the key itself" {
+			t.Errorf("got %+v; it is %q, %v", got, b, err)
+		}
+		if _, err := os.Stat(filepath.Join(hidden, "new")); err == nil {
+			t.Error("something was made beside it")
+		}
+	})
+}
+
 // TestS30ACraftedPointerChangesNothingOutside: what says of itself that it is a linked worktree, and is not.
 func TestS30ACraftedPointerChangesNothingOutside(t *testing.T) {
 	onWorld(t, func(t *testing.T, w world) {

@@ -20,6 +20,7 @@ const (
 // identity is who a box's commands are.
 type identity struct {
 	root   bool // we are root, and choose; otherwise they are us
+	roots  bool // the workspace is root's, and is mapped to them
 	host   int  // the uid and gid on the host; never 0
 	group  int
 	inside int
@@ -51,7 +52,7 @@ func identify(spec *Spec, rung Rung) (identity, error) {
 				return id, fault.New(fault.Isolation, "the folder %s belongs to root, and commands never run as root", workspace).
 					WithTry("run hardshell as an ordinary user who owns the folder, or chown it to one")
 			}
-			id.host = chooseUID(spec.Dir)
+			id.host, id.roots = chooseUID(spec.Dir), true
 		}
 	}
 	if id.host < 0 {
@@ -181,9 +182,14 @@ func ownPlaces() (out []string) {
 
 // holdOwnPlaces keeps those that lie in a writable folder in their places, and makes them if they are not there: empty
 // they mean nothing, and what is there is hidden. Otherwise a command would make them, with settings for its user's next
-// start.
-func holdOwnPlaces(root string) repository {
+// start. What a policy hides is kept in its place too, if it is there.
+func holdOwnPlaces(root string, hidden []string) repository {
 	held := repository{root: root}
+	for _, p := range hidden {
+		if real, err := filepath.EvalSymlinks(p); err == nil && within(real, []string{root}) {
+			held.hold(real)
+		}
+	}
 	for _, p := range ownPlaces() {
 		if !within(p, []string{root}) || p == root {
 			continue

@@ -103,7 +103,7 @@ func (l *layout) places(spec *Spec) ([]place, []repository, error) {
 	var repos []repository
 	for _, r := range roots {
 		at[r] = writePlace
-		repos = append(append(repos, repositories(r)...), holdOwnPlaces(r))
+		repos = append(append(repos, repositories(r)...), holdOwnPlaces(r, policy.Hidden))
 	}
 	for _, m := range maskedPaths(policy) {
 		if _, ok := at[m]; !ok {

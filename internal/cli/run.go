@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -120,13 +121,15 @@ func (c runCommand) run(ctx context.Context, p *program, argv []string) (receipt
 		}
 		policy.Shown = append(policy.Shown, real)
 	}
-	if policy.Hidden, err = p.hides(cwd); err != nil {
-		return receipt{}, err
-	}
+	var writable []string
 	if mode == sandbox.WorkspaceWrite { // elsewhere everything can be written anyway
 		if policy.WritableRoots, err = folders("--writable", c.Writable); err != nil {
 			return receipt{}, err
 		}
+		writable = append([]string{cwd}, policy.WritableRoots...)
+	}
+	if policy.Hidden, err = p.hides(cwd, writable); err != nil {
+		return receipt{}, err
 	}
 	var undo cleanup.Stack
 	defer undo.Run()
@@ -185,16 +188,30 @@ func (c runCommand) run(ctx context.Context, p *program, argv []string) (receipt
 }
 
 // hides lists what no command is to see of hardshell itself, beside what no box shows anyway: where the settings put its
-// data, and their file, unless that is part of the workspace.
-func (p *program) hides(workspace string) (paths []string, err error) {
+// data, and their file, unless that is part of the workspace. A data folder that is not there yet and that a command could
+// make is made, or the next server would start with what the command put into it.
+func (p *program) hides(workspace string, writable []string) (paths []string, err error) {
 	data, file, err := config.Own(config.Source{Environ: p.environ, UID: os.Getuid()})
+	if err != nil {
+		return nil, err
+	}
+	in := func(path, folder string) bool {
+		rel, err := filepath.Rel(folder, path)
+		return err == nil && filepath.IsLocal(rel)
+	}
 	if data != "" {
 		paths = append(paths, data)
+		_, absent := os.Lstat(data)
+		if errors.Is(absent, fs.ErrNotExist) && slices.ContainsFunc(writable, func(root string) bool { return in(data, root) }) {
+			if err := config.PrepareData(data); err != nil {
+				return nil, err
+			}
+		}
 	}
-	if in, _ := filepath.Rel(workspace, file); file != "" && !filepath.IsLocal(in) {
+	if file != "" && !in(file, workspace) {
 		paths = append(paths, file)
 	}
-	return paths, err
+	return paths, nil
 }
 
 // stream starts the command and passes its streams through until it has ended, with --tty by way of a terminal.

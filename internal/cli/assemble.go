@@ -24,6 +24,7 @@ import (
 	"github.com/hardshell-dev/hardshell/internal/gateway/openai"
 	"github.com/hardshell-dev/hardshell/internal/llm"
 	"github.com/hardshell-dev/hardshell/internal/llm/anthropic"
+	"github.com/hardshell-dev/hardshell/internal/llm/bedrock"
 	"github.com/hardshell-dev/hardshell/internal/llm/chat"
 	responsesapi "github.com/hardshell-dev/hardshell/internal/llm/openai"
 	"github.com/hardshell-dev/hardshell/internal/llm/scripted"
@@ -225,6 +226,8 @@ func providersOf(c config.Config) map[string]llm.Provider {
 		switch p.Type {
 		case config.ProviderAnthropic:
 			providers[name] = anthropic.New(anthropic.Options{Options: server, MaxTokens: p.MaxTokens, Cache: p.Cache, Version: p.Version})
+		case config.ProviderBedrock:
+			providers[name] = bedrock.New(bedrock.Options{Options: server, Region: p.Region, Profile: p.Profile, MaxTokens: p.MaxTokens})
 		case config.ProviderOpenAI:
 			providers[name] = responsesapi.New(responsesapi.Options{Options: server, APIVersion: p.APIVersion, NativeShell: p.NativeShell})
 		default:

@@ -289,6 +289,7 @@ func TestFoundProviders(t *testing.T) {
 		"nothing":        {[]string{silent}, "scripted"},
 		"openai":         {[]string{silent, "OPENAI_API_KEY=k"}, "openai scripted"},
 		"anthropic":      {[]string{silent, "ANTHROPIC_API_KEY=k"}, "anthropic scripted"},
+		"bedrock":        {[]string{silent, "AWS_BEARER_TOKEN_BEDROCK=k"}, "bedrock scripted"},
 		"a local server": {[]string{silent, "OPENAI_BASE_URL=http://127.0.0.1:8080/v1/"}, "openai scripted"},
 		"ollama":         {[]string{live, "GROQ_API_KEY=k"}, "groq ollama scripted"},
 	} {

@@ -47,6 +47,9 @@ func WithFound(ctx context.Context, c Config, environ []string) Config {
 			providers["anthropic"] = p
 		}
 	}
+	if key := strings.TrimSpace(s.getenv("AWS_BEARER_TOKEN_BEDROCK")); key != "" {
+		providers["bedrock"] = Provider{Type: ProviderBedrock, APIKey: NewSecret(key), Origin: "from AWS_BEARER_TOKEN_BEDROCK"}
+	}
 	if base := strings.TrimRight(strings.TrimSpace(s.getenv("OPENAI_BASE_URL")), "/"); base != "" && checkURL(base) == nil {
 		p := providers["openai"]
 		if p.Origin == "" {

@@ -11,7 +11,8 @@ import (
 // Provider is one upstream of models, under the name that stands before the slash of "provider/model".
 type Provider struct {
 	// Type is the dialect: chat (any Chat Completions server; also when there is only a base_url), openai (the Responses
-	// API, OpenAI's or Azure's), anthropic (the Messages API) or scripted (built in, no model at all).
+	// API, OpenAI's or Azure's), anthropic (the Messages API), bedrock (Amazon's Converse) or scripted (built in, no model
+	// at all).
 	Type string `toml:"type"`
 	// BaseURL is the root of the API, with its version: https://api.openai.com/v1. Empty means the vendor's own, except
 	// of chat, which has none.
@@ -25,7 +26,7 @@ type Provider struct {
 	// MaxTokensField is the name of the output limit of chat: max_completion_tokens or max_tokens. Empty means what the
 	// provider's host is known to take.
 	MaxTokensField string `toml:"max_tokens_field"`
-	// MaxTokens is the output limit of anthropic where a request sets none. 0 means what the model is known
+	// MaxTokens is the output limit of anthropic and bedrock where a request sets none. 0 means what the model is known
 	// to allow.
 	MaxTokens int64 `toml:"max_tokens"`
 	// Cache has anthropic cache what requests repeat, for 5m or 1h. Empty leaves it to the request.
@@ -38,6 +39,12 @@ type Provider struct {
 	// NativeShell gives openai's models the vendor's own shell tool, whose calls are run here all the same: on or off.
 	// Empty means those that are known to have it.
 	NativeShell string `toml:"native_shell"`
+	// Region is bedrock's. Empty means the one in base_url, else AWS_REGION, else us-east-1. Without an api_key requests are
+	// signed with the credentials that AWS's own tools would find.
+	Region string `toml:"region"`
+	// Profile is the section of AWS's shared files that bedrock's credentials are read from. Empty means AWS_PROFILE, else
+	// default.
+	Profile string `toml:"profile"`
 	// ConnectTimeoutSecs bounds making a connection. 0 means 10.
 	ConnectTimeoutSecs int `toml:"connect_timeout_secs"`
 	// FirstByteTimeoutSecs bounds the wait for the head of an answer. 0 means 300.
@@ -58,11 +65,12 @@ const (
 	ProviderChat      = "chat"
 	ProviderOpenAI    = "openai"
 	ProviderAnthropic = "anthropic"
+	ProviderBedrock   = "bedrock"
 	ProviderScripted  = "scripted"
 )
 
 // providerTypes are those that this version serves.
-var providerTypes = []string{ProviderChat, ProviderOpenAI, ProviderAnthropic, ProviderScripted}
+var providerTypes = []string{ProviderChat, ProviderOpenAI, ProviderAnthropic, ProviderBedrock, ProviderScripted}
 
 // ofTypes are the keys that some types alone have, and whether one is set.
 var ofTypes = []struct {
@@ -71,9 +79,11 @@ var ofTypes = []struct {
 	set   func(Provider) bool
 }{
 	{"max_tokens_field", []string{ProviderChat}, func(p Provider) bool { return p.MaxTokensField != "" }},
-	{"max_tokens", []string{ProviderAnthropic}, func(p Provider) bool { return p.MaxTokens != 0 }},
+	{"max_tokens", []string{ProviderAnthropic, ProviderBedrock}, func(p Provider) bool { return p.MaxTokens != 0 }},
 	{"cache", []string{ProviderAnthropic}, func(p Provider) bool { return p.Cache != "" }},
 	{"version", []string{ProviderAnthropic}, func(p Provider) bool { return p.Version != "" }},
+	{"region", []string{ProviderBedrock}, func(p Provider) bool { return p.Region != "" }},
+	{"profile", []string{ProviderBedrock}, func(p Provider) bool { return p.Profile != "" }},
 	{"api_version", []string{ProviderOpenAI}, func(p Provider) bool { return p.APIVersion != "" }},
 	{"native_shell", []string{ProviderOpenAI}, func(p Provider) bool { return p.NativeShell != "" }},
 }

@@ -1,7 +1,9 @@
-// Package telemetry sets up what the program tells its operator: one slog logger, on stderr.
+// Package telemetry sets up what the program tells its operator: one slog logger, on stderr; counters of what terminals
+// do, for Prometheus to read; and an exporter of both counters and events over OTLP.
 //
-// It holds no metrics and no traces yet, and no logger of its own: whoever needs one is given it. What holds: an
-// attribute whose name says that it is a secret, and a text that looks like a key, are never written.
+// It has no logger and no counters of its own: whoever needs some is given them. What holds: nothing here waits for a
+// reader, memory is bounded, no label comes from a model; an attribute whose name says that it is a secret, and a text
+// that looks like a key, are never written.
 package telemetry
 
 import (

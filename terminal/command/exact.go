@@ -55,7 +55,8 @@ func (p *Part) Trusted() bool {
 }
 
 // Verb returns the words of a part as a rule sees them: the program's base name and, for git, the verb that follows
-// its global options. Words that are not literal stay as they are; known is false where git's verb cannot be told.
+// its global options. Words that are not literal stay as they are; known is false where git's verb cannot be told: a word
+// that is no verb of git's own may be an alias of any.
 func (p *Part) Verb() (ws []Word, known bool) {
 	if p.Name() == "" {
 		return p.Words, false
@@ -71,5 +72,5 @@ func (p *Part) Verb() (ws []Word, known bool) {
 		options := !slices.ContainsFunc(ws[1:], func(w Word) bool { return w.Form != Literal })
 		return ws, options // only global options, as in git --version: there is no verb
 	}
-	return append(ws[:1:1], ws[at:]...), true
+	return append(ws[:1:1], ws[at:]...), gitVerbs()[ws[at].Value]
 }

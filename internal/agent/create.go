@@ -151,7 +151,7 @@ func surround(f container.Facts, p place, operator string) surroundings {
 		s.skills = append(s.skills, k.String())
 	}
 	if p.network != nil && len(p.network.AllowedDomains) > 0 {
-		s.network = p.network.String() + ", through the proxy that the usual variables name; anything else is refused, with a text that says so"
+		s.network = p.network.Told()
 	}
 	if len(f.Isolation.Missing) > 0 {
 		s.isolation += " (not to be had here: " + strings.Join(f.Isolation.Missing, ", ") + ")"

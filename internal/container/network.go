@@ -287,6 +287,15 @@ func (p NetworkPolicy) String() string {
 	return "only " + strings.Join(p.AllowedDomains, ", ")
 }
 
+// Told is the policy as a model is told of it.
+func (p NetworkPolicy) Told() string {
+	text := p.String() + ", through the proxy that the usual variables name; anything else is refused, with a text that says so"
+	if slices.Contains(p.AllowedDomains, "bundle:apt") {
+		text += ". The root is read-only: apt can download packages here, and not install them"
+	}
+	return text
+}
+
 // rejected gives a network refusal the code of the containers API.
 func rejected(err error) error {
 	if e, ok := fault.As(err); ok {

@@ -62,6 +62,16 @@ func TestReadNetwork(t *testing.T) {
 	}
 }
 
+// A model that is told of apt would try to install with it.
+func TestWhatAModelIsToldOfAPolicy(t *testing.T) {
+	for domains, apt := range map[string]bool{"a.test": false, "a.test bundle:npm": false, "bundle:apt": true} {
+		text := NetworkPolicy{Type: networkAllowlist, AllowedDomains: strings.Fields(domains)}.Told()
+		if !strings.HasPrefix(text, "only "+strings.Join(strings.Fields(domains), ", ")+", through the proxy") || strings.Contains(text, "apt can download") != apt {
+			t.Errorf("%s: %s", domains, text)
+		}
+	}
+}
+
 // A runtime that knows nothing of proxies is never asked to hold a policy.
 func TestARuntimeWithoutAProxyTakesNoAllowlist(t *testing.T) {
 	b := newBench(t, Limits{})

@@ -103,6 +103,10 @@ func (l *layout) launch(spec *Spec, report *Report, undo *cleanup.Stack) (*Box, 
 	}
 	born := make(chan birth, 1)
 	go func() { born <- l.bear(pair[1], group) }()
+	if l.id.roots && l.Jail {
+		l.expectRoots()
+		go l.owned()
+	}
 	err = l.handOver(spec, b, grouped, undo)
 	<-grouped
 	report.note(spec.Limits, missing)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/sandbox/resident"
@@ -26,7 +27,7 @@ type layout struct {
 	id    identity
 	trees []int // descriptors that travel to the resident, with the plan
 	spawn spawner
-	owned int // a user namespace that maps root to the box's uid, once one was needed
+	owned func() (int, error) // makes, once, a user namespace that maps root to the box's uid; nil: none was needed
 
 	uncovered []string // closed folders that were covered already
 	readonly  []string // parts of writable folders that stay read-only
@@ -43,24 +44,28 @@ func (l *layout) close() {
 	for _, fd := range l.trees {
 		unix.Close(fd)
 	}
-	if l.owned > 0 {
-		unix.Close(l.owned)
-	}
 	for _, g := range l.guards {
 		g.close()
+	}
+	if l.owned == nil {
+		return
+	}
+	if fd, err := l.owned(); err == nil {
+		unix.Close(fd)
 	}
 }
 
 // mapped returns the user namespace by which root's folders are shown as the box's own.
 func (l *layout) mapped() (int, error) {
-	if l.owned > 0 {
-		return l.owned, nil
+	if l.owned == nil {
+		l.expectRoots()
 	}
-	fd, err := l.spawn.userNamespace(0, l.id.host)
-	if err == nil {
-		l.owned = fd
-	}
-	return fd, err
+	return l.owned()
+}
+
+// expectRoots readies that namespace for its first use.
+func (l *layout) expectRoots() {
+	l.owned = sync.OnceValues(func() (int, error) { return l.spawn.userNamespace(0, l.id.host) })
 }
 
 // systemPaths are shown to hosted boxes, read-only, where the host has them. A link is copied as a link.

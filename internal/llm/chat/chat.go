@@ -86,22 +86,5 @@ func (p *Provider) Stream(ctx context.Context, r llm.Request) iter.Seq2[openai.E
 
 // Models implements [llm.Provider]: the configured list, or the server's.
 func (p *Provider) Models(ctx context.Context) ([]openai.Model, error) {
-	return p.server.Models(ctx, func(ctx context.Context) ([]openai.Model, error) {
-		var l struct {
-			Data []struct {
-				ID      string  `json:"id"`
-				Created float64 `json:"created"` // some write fractions
-			} `json:"data"`
-		}
-		if err := p.server.Get(ctx, "/models", &l); err != nil {
-			return nil, err
-		}
-		models := make([]openai.Model, 0, len(l.Data))
-		for _, m := range l.Data {
-			if m.ID != "" {
-				models = append(models, p.server.Model(m.ID, int64(m.Created)))
-			}
-		}
-		return models, nil
-	})
+	return p.server.Models(ctx, p.server.List("/models"))
 }

@@ -121,22 +121,5 @@ func (p *Provider) Stream(ctx context.Context, r llm.Request) iter.Seq2[wire.Eve
 
 // Models implements [llm.Provider]: the configured list, or the server's.
 func (p *Provider) Models(ctx context.Context) ([]wire.Model, error) {
-	return p.server.Models(ctx, func(ctx context.Context) ([]wire.Model, error) {
-		var l struct {
-			Data []struct {
-				ID      string  `json:"id"`
-				Created float64 `json:"created"`
-			} `json:"data"`
-		}
-		if err := p.server.Get(ctx, "/models"+p.path, &l); err != nil {
-			return nil, err
-		}
-		var models []wire.Model
-		for _, m := range l.Data {
-			if m.ID != "" {
-				models = append(models, p.server.Model(m.ID, int64(m.Created)))
-			}
-		}
-		return models, nil
-	})
+	return p.server.Models(ctx, p.server.List("/models"+p.path))
 }

@@ -165,6 +165,28 @@ func (s *Server) Models(ctx context.Context, list func(context.Context) ([]opena
 	return models, nil
 }
 
+// List asks for the list of models in OpenAI's shape, which most servers have.
+func (s *Server) List(path string) func(context.Context) ([]openai.Model, error) {
+	return func(ctx context.Context) ([]openai.Model, error) {
+		var l struct {
+			Data []struct {
+				ID      string  `json:"id"`
+				Created float64 `json:"created"` // some write fractions
+			} `json:"data"`
+		}
+		if err := s.Get(ctx, path, &l); err != nil {
+			return nil, err
+		}
+		models := make([]openai.Model, 0, len(l.Data))
+		for _, m := range l.Data {
+			if m.ID != "" {
+				models = append(models, s.Model(m.ID, int64(m.Created)))
+			}
+		}
+		return models, nil
+	}
+}
+
 // Model is an entry of the list. created is in seconds; 0 says that it is not known.
 func (s *Server) Model(id string, created int64) openai.Model {
 	return openai.Model{ID: id, Object: "model", Created: max(0, created), OwnedBy: s.o.Name}

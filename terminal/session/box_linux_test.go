@@ -21,7 +21,7 @@ import (
 // patience is for what must happen and usually takes milliseconds.
 const patience = 30 * time.Second
 
-var environment = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/", "LANG=C.UTF-8", "TERM=dumb", "PS1=> ", "HISTFILE="}
+var environment = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "TERM=dumb", "PS1=> ", "HISTFILE="}
 
 // everyRung runs a test with sessions in a jail and without one.
 func everyRung(t *testing.T, test func(t *testing.T, at place)) {
@@ -69,7 +69,7 @@ func (p place) tty(argv ...string) *session.Session {
 func (p place) start(spec session.Spec) *session.Session {
 	p.t.Helper()
 	spec.Starter = p.box
-	spec.Command.Env, spec.Command.Dir = environment, p.work
+	spec.Command.Env, spec.Command.Dir = append([]string{"HOME=" + p.work}, environment...), p.work
 	s, err := p.store.Start(p.t.Context(), spec)
 	must(p.t, err)
 	return s

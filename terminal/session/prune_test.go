@@ -143,6 +143,22 @@ func TestNamesAndNumbers(t *testing.T) {
 		}
 		box.last().exits(4)
 		<-s.Done()
+		spec.ID, spec.Name = 1001, "build" // what has ended gives way
+		s = start(t, store, spec)
+		if got := collect(t, s, Wait{}); len(got.Notices) != 1 || !strings.Contains(got.Notices[0], "number is used again; it had exited with code 4") {
+			t.Errorf("%q", got.Notices)
+		}
+		box.last().exits(5)
+		<-s.Done()
+		spec.ID = 1002
+		s = start(t, store, spec)
+		if got := collect(t, s, Wait{}); len(got.Notices) != 1 || !strings.Contains(got.Notices[0], "name is used again; it had exited with code 5") {
+			t.Errorf("%q", got.Notices)
+		}
+		spec.ID, spec.Name = 1001, ""
+		start(t, store, spec)
+		box.last().exits(4)
+		synctest.Wait()
 		if gone := store.Prune(); len(gone) != 1 || gone[0].ID != 1001 || gone[0].Exit.Code != 4 || gone[0].Alive {
 			t.Errorf("%+v", gone)
 		}
@@ -151,7 +167,7 @@ func TestNamesAndNumbers(t *testing.T) {
 		box.fail = fault.New(fault.Isolation, "no box")
 		_, err = store.Start(t.Context(), inPipe(box, "job"))
 		wantKind(t, err, fault.Isolation)
-		if len(store.List()) != 0 {
+		if len(store.List()) != 1 { // 1002 lives
 			t.Errorf("%+v", store.List())
 		}
 	})

@@ -18,8 +18,8 @@ import (
 
 // Spec is a session to start.
 type Spec struct {
-	ID      int    // the caller's own number; 0 lets the store choose one
-	Name    string // the caller's own name for it, if it has one; see [Store.Named]
+	ID      int    // the caller's own number, that of a session that has ended included; 0 lets the store choose one
+	Name    string // the caller's own name for it, if it has one, likewise; see [Store.Named]
 	Starter process.Starter
 	// Command is what runs; a Key that is empty is chosen. With a TTY it can be typed at; with OpenStdin its input is a
 	// pipe; with neither it reads nothing, and can only be interrupted.

@@ -9,20 +9,26 @@ import (
 // It remembers the names that it changed. What is fine stays as it is; another one gets a digest of itself behind it,
 // so that two never become one and the same is the same in every request.
 type Names struct {
-	Max  int
-	back map[string]string
+	Max    int
+	Letter bool // the first one must be a letter or _
+	back   map[string]string
 }
 
 // Portable is what is sent for a name or an id. It is not remembered.
 func (n *Names) Portable(s string) string {
-	fine := s != "" && len(s) <= n.Max
+	begins := s != "" && (!n.Letter || allowed(s[0]) && s[0] != '-' && (s[0] < '0' || s[0] > '9'))
+	fine := begins && len(s) <= n.Max
 	for i := 0; fine && i < len(s); i++ {
 		fine = allowed(s[i])
 	}
 	if fine {
 		return s
 	}
-	b := []byte(s[:min(len(s), n.Max-9)])
+	b := []byte(s)
+	if !begins && n.Letter {
+		b = append([]byte{'_'}, b...)
+	}
+	b = b[:min(len(b), n.Max-9)]
 	for i, c := range b {
 		if !allowed(c) {
 			b[i] = '_'

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -148,15 +149,21 @@ func (s *Service) archive(ctx context.Context, r row) error {
 	return nil
 }
 
-// archivedRow notes an archive and what is in it: from here on the files are read from it.
+// archivedRow notes an archive and what is in it: from here on the files are read from it. Where each file begins is
+// noted before, a piece at a time: everybody's writes wait for one transaction, and nobody reads that of a folder that
+// is there.
 func (s *Service) archivedRow(ctx context.Context, r row, backend, key string, index []archived) error {
-	paths := make([]string, len(index))
-	for i, f := range index {
-		paths[i] = f.path
-	}
-	rows, err := s.mint(ctx, r.ID, paths, "")
-	if err != nil {
+	err := s.db.Write(ctx, func(tx *sql.Tx) error { // an earlier try may have noted other places
+		_, err := tx.Exec(`UPDATE container_file SET at = NULL WHERE container = $1 AND at IS NOT NULL`, r.ID)
 		return err
+	})
+	if err != nil {
+		return fmt.Errorf("note archive: %w", err)
+	}
+	for batch := range slices.Chunk(index, mintBatch) {
+		if err := s.noteArchived(ctx, r.ID, batch); err != nil {
+			return err
+		}
 	}
 	err = s.db.Write(ctx, func(tx *sql.Tx) error {
 		res, err := tx.Exec(`UPDATE container SET archive = $1, backend = $2, slot = NULL, due = $3 WHERE id = $4 AND status = '`+Expired+`' AND slot IS NOT NULL`,
@@ -167,13 +174,32 @@ func (s *Service) archivedRow(ctx context.Context, r row, backend, key string, i
 		if n, err := res.RowsAffected(); err != nil || n != 1 {
 			return errors.Join(err, errors.New("the container was changed meanwhile"))
 		}
-		for _, f := range index {
+		_, err = tx.Exec(`DELETE FROM container_garbage WHERE backend = $1 AND key = $2`, backend, key)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("note archive: %w", err)
+	}
+	return nil
+}
+
+// noteArchived notes where files begin in an archive.
+func (s *Service) noteArchived(ctx context.Context, id string, files []archived) error {
+	paths := make([]string, len(files))
+	for i, f := range files {
+		paths[i] = f.path
+	}
+	rows, err := s.mint(ctx, id, paths, "")
+	if err != nil {
+		return err
+	}
+	err = s.db.Write(ctx, func(tx *sql.Tx) error {
+		for _, f := range files {
 			if _, err := tx.Exec(`UPDATE container_file SET at = $1, bytes = $2 WHERE id = $3`, f.at, f.bytes, rows[f.path].id); err != nil {
 				return err
 			}
 		}
-		_, err = tx.Exec(`DELETE FROM container_garbage WHERE backend = $1 AND key = $2`, backend, key)
-		return err
+		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("note archive: %w", err)

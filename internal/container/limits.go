@@ -109,8 +109,12 @@ func formatMemory(bytes int64) string {
 	return strconv.FormatInt(bytes, 10)
 }
 
-// admit says whether an organisation may have one more container.
-func (l Limits) admit(tx *sql.Tx, org string) error {
+// admit says whether an organisation may have one more active container. One that comes back takes no more of the disk
+// than it did.
+func (l Limits) admit(tx *sql.Tx, org string, comesBack bool) error {
+	if comesBack {
+		l.MaxOrgBytes = 0
+	}
 	if l.MaxOrgContainers <= 0 && l.MaxOrgBytes <= 0 {
 		return nil
 	}

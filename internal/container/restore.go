@@ -118,6 +118,9 @@ func (s *Service) revive(ctx context.Context, r row, slot int64) error {
 		s.forget(old)
 	}
 	err := s.db.Write(ctx, func(tx *sql.Tx) error {
+		if err := s.limits.admit(tx, r.Org, true); err != nil {
+			return err
+		}
 		res, err := tx.Exec(`UPDATE container SET status = '`+Active+`', ended = NULL, slot = $1, last_active = $2, due = $3, archive = '', backend = ''
 			WHERE id = $4 AND status = '`+Expired+`'`, slot, now.UnixMilli(), now.Add(r.IdleTTL).UnixMilli(), r.ID)
 		if err != nil {

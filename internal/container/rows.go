@@ -81,7 +81,7 @@ func (s *Service) insert(ctx context.Context, r row) error {
 		network = string(b)
 	}
 	err := s.db.Write(ctx, func(tx *sql.Tx) error {
-		if err := s.limits.admit(tx, r.Org); err != nil {
+		if err := s.limits.admit(tx, r.Org, false); err != nil {
 			return err
 		}
 		_, err := tx.Exec(`INSERT INTO container (id, org, name, status, slot, memory_limit, idle_ttl, network, created, last_active, due, secrets)

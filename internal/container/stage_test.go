@@ -149,3 +149,22 @@ func TestUploadsRespectTheDiskLimit(t *testing.T) {
 		t.Errorf("files %+v, %v", files, err)
 	}
 }
+
+// TestAContainerThatComesBackCounts like a new one.
+func TestAContainerThatComesBackCounts(t *testing.T) {
+	b := newBench(t, Limits{MaxOrgContainers: 1, MaxOrgBytes: 1, DefaultIdleTTL: time.Minute})
+	first := b.create(t)
+	b.clock.advance(2 * time.Minute)
+	if err := b.reap(b.ctx); err != nil {
+		t.Fatal(err)
+	}
+	second := b.create(t)
+	_, err := b.Restore(b.ctx, "org", first.ID)
+	wantFault(t, err, fault.RateLimited, "too_many_containers")
+	if err := b.Delete(b.ctx, "org", second.ID); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := b.Restore(b.ctx, "org", first.ID); err != nil || c.Status != Active {
+		t.Errorf("with room again: %+v, %v", c, err)
+	}
+}

@@ -2,6 +2,7 @@ package bedrock
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -96,9 +97,7 @@ aws_access_key_id = from-config
 			if tt.env["AWS_EC2_METADATA_SERVICE_ENDPOINT"] != "" {
 				delete(env, "AWS_EC2_METADATA_DISABLED")
 			}
-			for k, v := range tt.env {
-				env[k] = v
-			}
+			maps.Copy(env, tt.env)
 			c := Chain{Region: "us-east-1", Getenv: func(name string) string { return env[name] }}
 			got, err := c.Credentials(t.Context())
 			if err != nil {

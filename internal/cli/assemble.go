@@ -26,6 +26,7 @@ import (
 	"github.com/hardshell-dev/hardshell/internal/llm/anthropic"
 	"github.com/hardshell-dev/hardshell/internal/llm/bedrock"
 	"github.com/hardshell-dev/hardshell/internal/llm/chat"
+	"github.com/hardshell-dev/hardshell/internal/llm/gemini"
 	responsesapi "github.com/hardshell-dev/hardshell/internal/llm/openai"
 	"github.com/hardshell-dev/hardshell/internal/llm/scripted"
 	"github.com/hardshell-dev/hardshell/internal/llm/upstream"
@@ -228,6 +229,8 @@ func providersOf(c config.Config) map[string]llm.Provider {
 			providers[name] = anthropic.New(anthropic.Options{Options: server, MaxTokens: p.MaxTokens, Cache: p.Cache, Version: p.Version})
 		case config.ProviderBedrock:
 			providers[name] = bedrock.New(bedrock.Options{Options: server, Region: p.Region, Profile: p.Profile, MaxTokens: p.MaxTokens})
+		case config.ProviderGemini:
+			providers[name] = gemini.New(gemini.Options{Options: server, Project: p.Project, Location: p.Location, Credentials: p.CredentialsFile})
 		case config.ProviderOpenAI:
 			providers[name] = responsesapi.New(responsesapi.Options{Options: server, APIVersion: p.APIVersion, NativeShell: p.NativeShell})
 		default:

@@ -88,6 +88,9 @@ func TestWrongFiles(t *testing.T) {
 		"provider without URL":  {"[providers.a]\ntype = \"chat\"\n", []string{"providers.a.base_url", "base_url ="}},
 		"password in a URL":     {"[providers.a]\nbase_url = \"http://u:p@h/v1\"\n", []string{":2:1: ", "password"}},
 		"key of another type":   {"[providers.a]\nbase_url = \"http://h/v1\"\ncache = \"5m\"\n", []string{":3:1: ", "type anthropic"}},
+		"location of a host":    {"[providers.a]\ntype = \"gemini\"\nlocation = \"evil.example/\"\n", []string{":3:1: ", "is no location"}},
+		"project with a path":   {"[providers.a]\ntype = \"gemini\"\nproject = \"a/../b\"\n", []string{":3:1: ", "is no project"}},
+		"key and credentials":   {"[providers.a]\ntype = \"gemini\"\napi_key = \"k\"\ncredentials_file = \"/f\"\n", []string{":4:1: ", "do not go together"}},
 		"fallbacks to nothing":  {"[models.fallbacks]\nsteady = []\n", []string{":2:1: ", "1 to 8 models"}},
 		"alias with fallbacks":  {"[models.fallbacks]\na = [\"b/c\"]\n[models.aliases]\na = \"b/c\"\n", []string{":2:1: ", "no alias"}},
 		"number of tries":       {"[providers.a]\nbase_url = \"http://h/v1\"\nmax_tries = -1\n", []string{":3:1: ", "out of bounds"}},
@@ -290,6 +293,8 @@ func TestFoundProviders(t *testing.T) {
 		"openai":         {[]string{silent, "OPENAI_API_KEY=k"}, "openai scripted"},
 		"anthropic":      {[]string{silent, "ANTHROPIC_API_KEY=k"}, "anthropic scripted"},
 		"bedrock":        {[]string{silent, "AWS_BEARER_TOKEN_BEDROCK=k"}, "bedrock scripted"},
+		"gemini":         {[]string{silent, "GEMINI_API_KEY=k"}, "gemini scripted"},
+		"google":         {[]string{silent, "GOOGLE_API_KEY=k"}, "gemini scripted"},
 		"a local server": {[]string{silent, "OPENAI_BASE_URL=http://127.0.0.1:8080/v1/"}, "openai scripted"},
 		"ollama":         {[]string{live, "GROQ_API_KEY=k"}, "groq ollama scripted"},
 	} {

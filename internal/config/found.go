@@ -50,6 +50,11 @@ func WithFound(ctx context.Context, c Config, environ []string) Config {
 	if key := strings.TrimSpace(s.getenv("AWS_BEARER_TOKEN_BEDROCK")); key != "" {
 		providers["bedrock"] = Provider{Type: ProviderBedrock, APIKey: NewSecret(key), Origin: "from AWS_BEARER_TOKEN_BEDROCK"}
 	}
+	for _, variable := range []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"} { // the latter wins, as with Google's own tools
+		if key := strings.TrimSpace(s.getenv(variable)); key != "" {
+			providers["gemini"] = Provider{Type: ProviderGemini, APIKey: NewSecret(key), Origin: "from " + variable}
+		}
+	}
 	if base := strings.TrimRight(strings.TrimSpace(s.getenv("OPENAI_BASE_URL")), "/"); base != "" && checkURL(base) == nil {
 		p := providers["openai"]
 		if p.Origin == "" {

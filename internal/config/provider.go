@@ -11,7 +11,8 @@ import (
 // Provider is one upstream of models, under the name that stands before the slash of "provider/model".
 type Provider struct {
 	// Type is the dialect: chat (any Chat Completions server; also when there is only a base_url), openai (the Responses
-	// API, OpenAI's or Azure's), anthropic (the Messages API), bedrock (Amazon's Converse) or scripted (built in, no model
+	// API, OpenAI's or Azure's), anthropic (the Messages API), bedrock (Amazon's Converse), gemini (Google's, by
+	// the Gemini API or Vertex AI) or scripted (built in, no model
 	// at all).
 	Type string `toml:"type"`
 	// BaseURL is the root of the API, with its version: https://api.openai.com/v1. Empty means the vendor's own, except
@@ -45,6 +46,13 @@ type Provider struct {
 	// Profile is the section of AWS's shared files that bedrock's credentials are read from. Empty means AWS_PROFILE, else
 	// default.
 	Profile string `toml:"profile"`
+	// Project and Location have gemini ask Vertex AI. Empty means GOOGLE_CLOUD_PROJECT, else the credentials' own project;
+	// and GOOGLE_CLOUD_LOCATION, else global. So does a gemini provider without any of these, an api_key and a base_url.
+	Project  string `toml:"project"`
+	Location string `toml:"location"`
+	// CredentialsFile is a service account's file, or one that gcloud laid down, for Vertex AI. Empty finds credentials as
+	// Google's own tools do.
+	CredentialsFile string `toml:"credentials_file"`
 	// ConnectTimeoutSecs bounds making a connection. 0 means 10.
 	ConnectTimeoutSecs int `toml:"connect_timeout_secs"`
 	// FirstByteTimeoutSecs bounds the wait for the head of an answer. 0 means 300.
@@ -66,11 +74,12 @@ const (
 	ProviderOpenAI    = "openai"
 	ProviderAnthropic = "anthropic"
 	ProviderBedrock   = "bedrock"
+	ProviderGemini    = "gemini"
 	ProviderScripted  = "scripted"
 )
 
 // providerTypes are those that this version serves.
-var providerTypes = []string{ProviderChat, ProviderOpenAI, ProviderAnthropic, ProviderBedrock, ProviderScripted}
+var providerTypes = []string{ProviderChat, ProviderOpenAI, ProviderAnthropic, ProviderBedrock, ProviderGemini, ProviderScripted}
 
 // ofTypes are the keys that some types alone have, and whether one is set.
 var ofTypes = []struct {
@@ -84,6 +93,9 @@ var ofTypes = []struct {
 	{"version", []string{ProviderAnthropic}, func(p Provider) bool { return p.Version != "" }},
 	{"region", []string{ProviderBedrock}, func(p Provider) bool { return p.Region != "" }},
 	{"profile", []string{ProviderBedrock}, func(p Provider) bool { return p.Profile != "" }},
+	{"project", []string{ProviderGemini}, func(p Provider) bool { return p.Project != "" }},
+	{"location", []string{ProviderGemini}, func(p Provider) bool { return p.Location != "" }},
+	{"credentials_file", []string{ProviderGemini}, func(p Provider) bool { return p.CredentialsFile != "" }},
 	{"api_version", []string{ProviderOpenAI}, func(p Provider) bool { return p.APIVersion != "" }},
 	{"native_shell", []string{ProviderOpenAI}, func(p Provider) bool { return p.NativeShell != "" }},
 }
@@ -145,6 +157,17 @@ func checkWire(key string, p Provider) (string, *fault.Error) {
 		if err := oneOf(word.value, word.allowed...); err != nil {
 			return key + "." + word.key, err
 		}
+	}
+	const letters = "abcdefghijklmnopqrstuvwxyz0123456789-"
+	for _, part := range []struct{ key, value, allowed string }{ // of a path, and of a host's name
+		{"project", p.Project, letters + ".:"}, {"location", p.Location, letters},
+	} {
+		if strings.Trim(part.value, part.allowed) != "" {
+			return key + "." + part.key, invalid("%q is no %s of Google Cloud", part.value, part.key)
+		}
+	}
+	if p.CredentialsFile != "" && !p.APIKey.Empty() {
+		return key + ".credentials_file", invalid("a key and a file of credentials do not go together").WithTry("one of api_key and credentials_file")
 	}
 	for _, number := range []struct {
 		key   string

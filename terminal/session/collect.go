@@ -71,7 +71,8 @@ func (s *Session) collector(w Wait) *collector {
 		s.asked = time.Time{}
 	}
 	limit := w.Yield
-	if s.first && s.spec.Background {
+	background := s.first && s.spec.Background
+	if background {
 		c.until, limit = s.spec.Ready, s.spec.Settle
 		c.until.Exit = true
 		if limit <= 0 {
@@ -91,7 +92,9 @@ func (s *Session) collector(w Wait) *collector {
 	if w.Longest > 0 && limit > w.Longest {
 		limit, c.capped = w.Longest, w.Longest
 	}
-	c.deadline = c.from.Add(limit)
+	if c.deadline = c.from.Add(limit); c.over == FiredCeiling && !background {
+		c.deadline = now.Add(limit) // what is waited for may have been asked for long ago
+	}
 	c.interval, c.nextLook = lookFirst, c.from.Add(lookFirst)
 	if c.until.Pattern != nil {
 		c.want = &match{pattern: c.until.Pattern}
@@ -230,9 +233,7 @@ func (s *Session) snapshot(ctx context.Context, c *collector, fired Fired) Snaps
 		return again
 	}
 	for stream := range s.masks.held {
-		if len(s.masks.held[stream]) < leastSecret {
-			s.screen.Write(s.masks.release(stream))
-		}
+		s.screen.Write(s.masks.reveal(stream))
 	}
 	text := s.screen.Take()
 	out := Snapshot{ID: s.id, Name: s.spec.Name, Head: text.Head, Tail: text.Tail, Omitted: text.Omitted, TextBytes: text.Total,

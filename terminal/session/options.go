@@ -59,8 +59,8 @@ func (machineClock) Timer(d time.Duration) (<-chan time.Time, func()) {
 	return t.C, func() { t.Stop() }
 }
 
-// Observer is told what happens in a store, as it happens. Its methods are called one at a time for one session, and
-// must not wait: a slow one holds up the session's output.
+// Observer is told what happens in a store, as it happens. Output and Ended are called one at a time for one session,
+// and nothing must wait: a slow observer holds up the session's output.
 type Observer interface {
 	// Output is called with bytes as they came, passwords that a person gave masked. They are valid during the call only.
 	Output(id int, stream int, data []byte)

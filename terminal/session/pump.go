@@ -42,13 +42,13 @@ func (s *Session) take(chunk process.Chunk) {
 	s.total += int64(len(chunk.Data))
 	s.newest = s.store.o.Clock.Now()
 	s.deaf = false
-	data := s.masks.take(chunk.Stream, chunk.Data)
-	s.screen.Write(data)
+	told, fresh := s.masks.take(chunk.Stream, chunk.Data)
+	s.screen.Write(fresh)
 	s.match()
 	s.mu.Unlock()
 	s.wake()
-	if len(data) > 0 {
-		s.store.o.Observer.Output(s.id, chunk.Stream, data)
+	if len(told) > 0 {
+		s.store.o.Observer.Output(s.id, chunk.Stream, told)
 	}
 }
 
@@ -56,8 +56,9 @@ func (s *Session) finish(exit process.Exit, lost error) {
 	var rest [3][]byte
 	s.mu.Lock()
 	for stream := range rest {
-		rest[stream] = s.masks.release(stream)
-		s.screen.Write(rest[stream])
+		var fresh []byte
+		rest[stream], fresh = s.masks.release(stream)
+		s.screen.Write(fresh)
 	}
 	s.masks.wipe()
 	s.screen.End()

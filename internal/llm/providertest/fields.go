@@ -71,11 +71,9 @@ const (
 	LeftOut Fate = "left out" // and the provider's list says so
 )
 
-// Fields holds that each field of a request changes what is sent, is refused, or is one of those that leftOut says may
-// be left out. body translates; base is a request that the dialect takes, with [Shell] declared. It returns the fate of
-// each setting, by name.
-func Fields(t *testing.T, base llm.Request, body func(llm.Request) (string, error), leftOut map[string]string) map[string]Fate {
-	t.Helper()
+// Fates is what becomes of each setting, by name: what changes nothing in what body makes is left out. base is a request
+// that the dialect takes, with [Shell] declared.
+func Fates(base llm.Request, body func(llm.Request) (string, error)) (map[string]Fate, error) {
 	if len(base.Tools) == 0 {
 		base.Tools = []openai.Tool{Shell}
 	}
@@ -84,26 +82,39 @@ func Fields(t *testing.T, base llm.Request, body func(llm.Request) (string, erro
 	}
 	want, err := body(base)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	covered := map[string]bool{}
 	fates := map[string]Fate{}
 	for name, set := range settings {
-		field, _, _ := strings.Cut(name, ".")
-		covered[field] = true
 		r := base
 		r.Items = append([]openai.Item(nil), base.Items...)
 		r.Tools = append([]openai.Tool(nil), base.Tools...)
 		set(&r)
-		got, err := body(r)
-		switch {
+		switch got, err := body(r); {
 		case err != nil:
 			fates[name] = Refused
 		case got != want:
 			fates[name] = Mapped
-		case leftOut[name] != "":
-			fates[name] = LeftOut
 		default:
+			fates[name] = LeftOut
+		}
+	}
+	return fates, nil
+}
+
+// Fields holds that each field of a request changes what is sent, is refused, or is one of those that leftOut says may
+// be left out. base and body are those of [Fates].
+func Fields(t *testing.T, base llm.Request, body func(llm.Request) (string, error), leftOut map[string]string) {
+	t.Helper()
+	fates, err := Fates(base, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	covered := map[string]bool{}
+	for name, fate := range fates {
+		field, _, _ := strings.Cut(name, ".")
+		covered[field] = true
+		if fate == LeftOut && leftOut[name] == "" {
 			t.Errorf("%s is dropped silently", name)
 		}
 	}
@@ -117,5 +128,4 @@ func Fields(t *testing.T, base llm.Request, body func(llm.Request) (string, erro
 			t.Errorf("%s is said to be left out, and is %s", name, fates[name])
 		}
 	}
-	return fates
 }

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -110,7 +112,12 @@ func (w *world) rest(ctx context.Context, ids []string, i *idle) error {
 
 // resident is the pid of a container's resident.
 func (w *world) resident(id string) (int, error) {
-	text, err := os.ReadFile(filepath.Join(w.data, "containers", id, "box", "report.json"))
+	// The report is written behind the first command.
+	path := filepath.Join(w.data, "containers", id, "box", "report.json")
+	text, err := os.ReadFile(path)
+	for end := time.Now().Add(20 * time.Second); errors.Is(err, fs.ErrNotExist) && time.Now().Before(end); text, err = os.ReadFile(path) {
+		time.Sleep(10 * time.Millisecond)
+	}
 	var report struct {
 		Process struct{ PID int }
 	}

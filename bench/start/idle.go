@@ -51,6 +51,7 @@ func measureIdle(base string) (*idle, error) {
 		}
 	}
 	out := &idle{Boxes: idleBoxes, Commands: idleCommands}
+	time.Sleep(restAfter)
 	if out.Fresh, err = weigh(before); err != nil {
 		return nil, err
 	}

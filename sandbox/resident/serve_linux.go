@@ -248,7 +248,7 @@ func (s *server) openFiles() (err error) {
 // warmThreads makes all threads that the runtime will ever need here. Later, at the box's limit of processes, it could
 // make none, and would end us.
 func warmThreads() (done *sync.WaitGroup) {
-	const spare = 5
+	const spare = 3
 	done = new(sync.WaitGroup)
 	var all sync.WaitGroup
 	all.Add(spare)

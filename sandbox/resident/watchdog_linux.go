@@ -46,8 +46,9 @@ const (
 	lookMax = 500 * time.Millisecond
 	// lookFull is the pause while nothing can be forked.
 	lookFull = 100 * time.Millisecond
-	// calmLook is the pause when nothing has changed for some looks and no call goes on; lookMax if one does.
-	calmLook = 2 * time.Second
+	// calmLook is the pause when nothing has changed for some looks and no call goes on, or nothing but processes is
+	// watched and there are few; lookMax otherwise. A look costs most of a millisecond, by what it wakes in our runtime.
+	calmLook = 4 * time.Second
 	calmRuns = 20
 	// fastest is more memory, or disk, than a box takes in a second: the next look comes before that could pass the limit.
 	fastest = 4 << 30
@@ -132,7 +133,7 @@ func (s *server) pause(again bool) time.Duration {
 		return lookMin
 	case s.dog.full > 0:
 		return lookFull
-	case calm && len(s.keys) == 0:
+	case calm && (len(s.keys) == 0 || s.plan.WatchMemory == 0 && s.plan.WatchDisk == 0 && s.dog.seen.tasks < s.plan.WatchPids/2):
 		wait = calmLook
 	case !calm && s.plan.WatchMemory > 0 && s.dog.doubt == 0:
 		wait = untilFull(s.plan.WatchMemory - s.dog.seen.memory)

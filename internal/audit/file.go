@@ -10,9 +10,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/hardshell-dev/hardshell/fault"
 )
@@ -29,21 +26,11 @@ type file struct {
 
 // lock opens a file of a folder and locks it; wait says whether to wait for who has it.
 func lock(dir, name string, wait bool) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, name+logSuffix), os.O_RDWR|os.O_CREATE|os.O_APPEND|syscall.O_NOFOLLOW, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, name+logSuffix), os.O_RDWR|os.O_CREATE|os.O_APPEND|noFollow, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the audit: %w", err)
 	}
-	how := unix.LOCK_EX
-	if !wait {
-		how |= unix.LOCK_NB
-	}
-	for {
-		err = unix.Flock(int(f.Fd()), how)
-		if err != unix.EINTR {
-			break
-		}
-	}
-	if err != nil {
+	if err := flock(f, wait); err != nil {
 		f.Close()
 		return nil, fault.Wrap(fault.Conflict, err, "the audit file %s has a writer", name)
 	}

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/hardshell-dev/hardshell/fault"
 )
@@ -82,7 +81,7 @@ func loadPublic(dir string) (ed25519.PublicKey, error) {
 
 // readOwn reads a small file that is no link.
 func readOwn(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	f, err := os.OpenFile(path, os.O_RDONLY|noFollow, 0)
 	if err != nil {
 		return nil, fmt.Errorf("read the audit: %w", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/hardshell-dev/hardshell/fault"
@@ -94,11 +93,10 @@ func prepare(dir string) error {
 	if err != nil {
 		return fmt.Errorf("open the audit folder: %w", err)
 	}
-	st, ok := info.Sys().(*syscall.Stat_t)
 	switch {
 	case !info.IsDir():
 		return fault.New(fault.Invalid, "the audit folder %s is no folder", dir)
-	case ok && int(st.Uid) != os.Geteuid():
+	case somebodyElses(info):
 		return fault.New(fault.Invalid, "the audit folder %s belongs to somebody else", dir)
 	case info.Mode().Perm()&0o022 != 0:
 		return fault.New(fault.Invalid, "the audit folder %s can be written by others", dir).WithTry("chmod 700 %s", dir)

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/hardshell-dev/hardshell/fault"
 )
@@ -126,7 +125,7 @@ func readFile(dir, name string, key ed25519.PublicKey, noted FileReport, each fu
 			hasHead = true
 		}
 	}
-	f, err := os.OpenFile(filepath.Join(dir, name+logSuffix), os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	f, err := os.OpenFile(filepath.Join(dir, name+logSuffix), os.O_RDONLY|noFollow, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		complain("the file is gone")
 		return out, problems, nil

@@ -12,18 +12,17 @@ import (
 	"github.com/hardshell-dev/hardshell/sandbox"
 )
 
-func exit(n int) *int { return &n }
 
 func TestLabelledOneShot(t *testing.T) {
-	r := ExecResult{Tool: "shell", Head: "a\nb\n", MaxTokens: 100, ExitCode: exit(3), WallTime: 1234 * time.Millisecond, CwdBefore: "/w"}
+	r := ExecResult{Tool: "shell", Head: "a\nb\n", MaxTokens: 100, ExitCode: new(3), WallTime: 1234 * time.Millisecond, CwdBefore: "/w"}
 	if got, want := r.Format(Labelled), "Exit code: 3\nWall time: 1.2 seconds\nCwd: /w\nOutput:\na\nb\n"; got != want {
 		t.Errorf("%q", got)
 	}
-	r.ExitCode, r.TimedOut, r.Timeout, r.Failure = exit(124), true, 500*time.Millisecond, "timeout"
+	r.ExitCode, r.TimedOut, r.Timeout, r.Failure = new(124), true, 500*time.Millisecond, "timeout"
 	if got := r.Format(Labelled); !strings.Contains(got, "Exit code: 124\n") || !strings.Contains(got, "Output:\ncommand timed out after 500 milliseconds\na\n") {
 		t.Errorf("%q", got)
 	}
-	r = ExecResult{Tool: "shell", Head: strings.Repeat("0123456\n", 1000), MaxTokens: 50, ExitCode: exit(0)}
+	r = ExecResult{Tool: "shell", Head: strings.Repeat("0123456\n", 1000), MaxTokens: 50, ExitCode: new(0)}
 	got := r.Format(Labelled)
 	if !strings.Contains(got, "Total output lines: 1000\n") || !strings.Contains(got, "…1950 tokens truncated…") {
 		t.Errorf("%q", got)
@@ -32,7 +31,7 @@ func TestLabelledOneShot(t *testing.T) {
 	if got := r.Format(Labelled); got != "shell failed: The person said no." {
 		t.Errorf("%q", got)
 	}
-	r = ExecResult{Tool: "shell", Head: "x", MaxTokens: 50, ExitCode: exit(1), Failure: "denied", Denial: &sandbox.Denial{Denied: "it was kept from /etc", Allow: "--writable /etc would allow it"}}
+	r = ExecResult{Tool: "shell", Head: "x", MaxTokens: 50, ExitCode: new(1), Failure: "denied", Denial: &sandbox.Denial{Denied: "it was kept from /etc", Allow: "--writable /etc would allow it"}}
 	if got := r.Format(Labelled); !strings.Contains(got, "Note: Denied: it was kept from /etc; --writable /etc would allow it.\nOutput:\nx") {
 		t.Errorf("%q", got)
 	}
@@ -46,7 +45,7 @@ func TestLabelledSession(t *testing.T) {
 			t.Fatalf("line %d of %q is not %s", n, lines, want)
 		}
 	}
-	r.ExitCode = exit(7)
+	r.ExitCode = new(7)
 	if got := r.Format(Labelled); !strings.Contains(got, "\nProcess exited with code 7\n") || strings.Contains(got, "running") {
 		t.Errorf("%q", got)
 	}
@@ -62,7 +61,7 @@ func TestLabelledSession(t *testing.T) {
 }
 
 func TestBareIsTheSeedsForm(t *testing.T) {
-	r := ExecResult{Head: "src/main.rs:42:    // TODO\n", MaxTokens: 100, ExitCode: exit(0)}
+	r := ExecResult{Head: "src/main.rs:42:    // TODO\n", MaxTokens: 100, ExitCode: new(0)}
 	if got := r.Format(Bare); got != "src/main.rs:42:    // TODO\n" {
 		t.Errorf("%q", got)
 	}
@@ -70,14 +69,14 @@ func TestBareIsTheSeedsForm(t *testing.T) {
 	if got := r.Format(Bare); got != `{"output":"bar <\n","process_id":"1001","exit_code":null}` {
 		t.Errorf("%s", got)
 	}
-	r.ExitCode = exit(0)
+	r.ExitCode = new(0)
 	if got := r.Format(Bare); got != `{"output":"bar <\n","process_id":null,"exit_code":0}` {
 		t.Errorf("%s", got)
 	}
 }
 
 func TestStructuredHasEverything(t *testing.T) {
-	r := ExecResult{Head: "x", MaxTokens: 10, ExitCode: exit(124), TimedOut: true, Timeout: time.Second, WallTime: time.Second, CwdBefore: "/w", Failure: "timeout", Message: "m",
+	r := ExecResult{Head: "x", MaxTokens: 10, ExitCode: new(124), TimedOut: true, Timeout: time.Second, WallTime: time.Second, CwdBefore: "/w", Failure: "timeout", Message: "m",
 		Stdout: 1, Sandbox: sandbox.Report{Got: sandbox.RungJail, Asked: sandbox.RungJail, Mode: "read-only"}}
 	var back map[string]any
 	if err := json.Unmarshal([]byte(r.Format(Structured)), &back); err != nil {

@@ -1,5 +1,7 @@
 package terminal
 
+import "strings"
+
 // ToolOutput is what a tool answers: [FunctionOutput] or [McpOutput].
 type ToolOutput interface {
 	output()
@@ -43,11 +45,12 @@ func (o FunctionOutput) Text() string { return o.Content }
 
 // Text is the content's text.
 func (o McpOutput) Text() string {
-	text := o.Err
+	var text strings.Builder
+	text.WriteString(o.Err)
 	for _, item := range o.Result.Content {
-		text += item.Text
+		text.WriteString(item.Text)
 	}
-	return text
+	return text.String()
 }
 
 // answer makes the output that a payload is answered with.

@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"context"
+	"slices"
 
 	"github.com/hardshell-dev/hardshell/terminal/approval"
 )
@@ -43,12 +44,7 @@ func (r ApprovalRequest) Offers(d ReviewDecision) bool {
 	if !ok {
 		return true // nobody has to be offered a refusal
 	}
-	for _, s := range r.Scopes {
-		if s == scope {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(r.Scopes, scope)
 }
 
 // Review is the answer, and whose it is.

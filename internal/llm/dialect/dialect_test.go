@@ -147,6 +147,20 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// A name that must begin with a letter does, and is still its own.
+func TestNamesOfLetters(t *testing.T) {
+	portable := regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$`)
+	n := &Names{Max: 64, Letter: true}
+	seen := map[string]bool{}
+	for _, s := range []string{"", "a", "_a", "1", "_1", "-1", "é", "7" + strings.Repeat("x", 63), strings.Repeat("x", 65)} {
+		got := n.Sent(s)
+		if !portable.MatchString(got) || seen[got] || n.Portable(got) != got || n.Original(got) != s {
+			t.Errorf("%q becomes %q, and comes back as %q", s, got, n.Original(got))
+		}
+		seen[got] = true
+	}
+}
+
 func TestReadTextAndEffort(t *testing.T) {
 	if f, err := ReadText(nil); err != nil || f.Type != "text" {
 		t.Errorf("%+v, %v", f, err)

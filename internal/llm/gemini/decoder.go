@@ -50,6 +50,9 @@ func (d *decoder) Gone() bool { return d.turn.Gone() }
 
 // Frame implements [upstream.Answer].
 func (d *decoder) Frame(f sse.Event, more bool) error {
+	if string(f.Data) == "[DONE]" { // what gateways put behind streams of any dialect
+		return nil
+	}
 	if err := d.piece(f.Data, "an event"); err != nil {
 		return err
 	}

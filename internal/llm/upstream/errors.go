@@ -54,12 +54,16 @@ type ErrorObject struct {
 	Type    string
 }
 
-// ReadError reads an error object, an envelope {error: …}, {message: …}, {detail: …} or a plain string. It is empty for
-// what is none of them.
+// ReadError reads an error object, an envelope {error: …}, {message: …}, {detail: …}, a list that begins with one, or a
+// plain string. It is empty for what is none of them.
 func ReadError(raw json.RawMessage) ErrorObject {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
 		return ErrorObject{Message: text}
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) == nil && len(list) > 0 { // Google's streams that fail at once
+		raw = list[0]
 	}
 	var fields struct {
 		Error   json.RawMessage `json:"error"`

@@ -12,7 +12,6 @@ import (
 	"github.com/hardshell-dev/hardshell/sandbox"
 )
 
-
 func TestLabelledOneShot(t *testing.T) {
 	r := ExecResult{Tool: "shell", Head: "a\nb\n", MaxTokens: 100, ExitCode: new(3), WallTime: 1234 * time.Millisecond, CwdBefore: "/w"}
 	if got, want := r.Format(Labelled), "Exit code: 3\nWall time: 1.2 seconds\nCwd: /w\nOutput:\na\nb\n"; got != want {

@@ -112,7 +112,7 @@ func (a *asker) layout(r tools.ApprovalRequest, cols int) (page []string) {
 // fold breaks a text into lines of a width; the further ones are indented alike, without what stands in the first.
 func fold(indent, text string, cols int) (lines []string) {
 	room := max(cols-len(indent)-1, 8)
-	for _, paragraph := range strings.Split(text, "\n") {
+	for paragraph := range strings.SplitSeq(text, "\n") {
 		used, from := 0, 0
 		for at, r := range paragraph {
 			width := 1

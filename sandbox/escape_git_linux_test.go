@@ -21,8 +21,8 @@ type obeys struct {
 const evil = `E=$PWD/evil; printf '#!/bin/sh\ntouch "$MARK"; cat >/dev/null 2>&1\n' >$E; chmod +x $E
 `
 
-// everyday is what a user does next.
-const everyday = "git status; git diff; git log -1; git add f; git commit -qm next; git checkout -q -b side; git stash list; git status --short\n"
+// everyday is what a user does next. What git finds unchanged by its times it does not look into.
+const everyday = "echo more >>f; git status; git diff; git log -1; git add f; git commit -qm next; git checkout -q -b side; git stash list; git status --short\n"
 
 const aRepository = `git init -q . && echo x >f && git add f && git commit -qm one && `
 

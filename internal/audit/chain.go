@@ -20,8 +20,8 @@ const (
 )
 
 var (
-	signatures = base64.StdEncoding.Strict()
-	sigLen     = signatures.EncodedLen(ed25519.SignatureSize)
+	strict64 = base64.StdEncoding.Strict()
+	sigLen     = strict64.EncodedLen(ed25519.SignatureSize)
 	// suffixLen is what follows the hashed bytes: ,"hash":"…","sig":"…"}
 	suffixLen = len(`,"hash":"`) + hashLen + len(`","sig":"`) + sigLen + len(`"}`)
 )
@@ -37,7 +37,7 @@ func seal(line []byte, key ed25519.PrivateKey) (sealed []byte, hash string) {
 	sum := sha256.Sum256(line)
 	hash = hex.EncodeToString(sum[:])
 	line = append(line, `,"hash":"`+hash+`","sig":"`...)
-	line = signatures.AppendEncode(line, ed25519.Sign(key, sum[:]))
+	line = strict64.AppendEncode(line, ed25519.Sign(key, sum[:]))
 	return append(line, "\"}\n"...), hash
 }
 
@@ -53,7 +53,7 @@ func unseal(line []byte, key ed25519.PublicKey) (body []byte, hash string, err e
 	if !ok {
 		return nil, "", fmt.Errorf("its hash is not that of what it says")
 	}
-	sig, err := signatures.DecodeString(string(rest[:sigLen]))
+	sig, err := strict64.DecodeString(string(rest[:sigLen]))
 	if err != nil || string(rest[sigLen:]) != `"}` || !ed25519.Verify(key, sum[:], sig) {
 		return nil, "", fmt.Errorf("its signature is not that of this folder's key")
 	}

@@ -4,7 +4,6 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -41,7 +40,7 @@ func loadKey(dir string) (ed25519.PrivateKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	seed, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(text)))
+	seed, err := strict64.DecodeString(strings.TrimSpace(string(text)))
 	if err != nil || len(seed) != ed25519.SeedSize {
 		return nil, fault.New(fault.Internal, "the audit key %s cannot be read", path)
 	}
@@ -57,10 +56,10 @@ func makeKey(dir string) (ed25519.PrivateKey, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the audit key: %w", err)
 	}
-	if err := replace(dir, publicName, []byte(base64.StdEncoding.EncodeToString(public)+"\n")); err != nil {
+	if err := replace(dir, publicName, []byte(strict64.EncodeToString(public)+"\n")); err != nil {
 		return nil, err
 	}
-	if err := replace(dir, keyName, []byte(base64.StdEncoding.EncodeToString(key.Seed())+"\n")); err != nil {
+	if err := replace(dir, keyName, []byte(strict64.EncodeToString(key.Seed())+"\n")); err != nil {
 		return nil, err
 	}
 	return key, nil
@@ -72,7 +71,7 @@ func loadPublic(dir string) (ed25519.PublicKey, error) {
 	if err != nil {
 		return nil, fault.Wrap(fault.NotFound, err, "there is no audit in %s", dir)
 	}
-	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(text)))
+	key, err := strict64.DecodeString(strings.TrimSpace(string(text)))
 	if err != nil || len(key) != ed25519.PublicKeySize {
 		return nil, fault.New(fault.Internal, "the audit folder's public key cannot be read")
 	}

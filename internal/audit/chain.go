@@ -21,7 +21,7 @@ const (
 
 var (
 	strict64 = base64.StdEncoding.Strict()
-	sigLen     = strict64.EncodedLen(ed25519.SignatureSize)
+	sigLen   = strict64.EncodedLen(ed25519.SignatureSize)
 	// suffixLen is what follows the hashed bytes: ,"hash":"…","sig":"…"}
 	suffixLen = len(`,"hash":"`) + hashLen + len(`","sig":"`) + sigLen + len(`"}`)
 )

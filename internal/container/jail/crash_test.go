@@ -15,6 +15,7 @@ import (
 
 	"github.com/hardshell-dev/hardshell/internal/container"
 	"github.com/hardshell-dev/hardshell/internal/store"
+	"github.com/hardshell-dev/hardshell/sandbox/resident"
 )
 
 // strays lists what lives of a data folder: residents by the sockets that they answer on, spawners by where their errors
@@ -308,13 +309,16 @@ func TestUnknownVersionIsReplaced(t *testing.T) {
 	c := container.Command{Key: "call", Lease: "resp", Fence: 1, Script: "echo kept >kept; echo partial; touch up; sleep " + mark}
 	g.do(order{What: "start", ID: id, Command: c})
 	until(t, data, id, "up", "")
-	g.kill()
 	report := filepath.Join(data, "containers", id, "box", "report.json")
-	text, err := os.ReadFile(report)
-	if err == nil {
-		err = os.WriteFile(report, []byte(strings.Replace(string(text), `"version": 3`, `"version": 99`, 1)), 0o600)
+	ours := fmt.Sprintf(`"version": %d`, resident.Version)
+	var text []byte
+	for end := time.Now().Add(time.Minute); !strings.Contains(string(text), ours); time.Sleep(10 * time.Millisecond) {
+		if text, _ = os.ReadFile(report); time.Now().After(end) {
+			t.Fatalf("the report has no %s: %s", ours, text)
+		}
 	}
-	if err != nil {
+	g.kill()
+	if err := os.WriteFile(report, []byte(strings.Replace(string(text), ours, `"version": 99`, 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s, ctx := service(t, data)

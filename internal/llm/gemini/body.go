@@ -22,22 +22,21 @@ type Dialect struct {
 // LeftOut lists what of a request may be left out without a refusal, and when. Everything else is mapped or refused.
 func LeftOut() map[string]string {
 	return map[string]string{
-		"parallel_tool_calls":     "false: the API has no word for it, and calls of one turn are run all the same",
-		"reasoning":               "of models up to Gemini 2.0, which do not think",
-		"reasoning.effort":        "none, of models that cannot do without thinking: they think as little as they can",
-		"text.verbosity":          "always",
-		"text.format.name":        "always, and its description: the schema says what is wanted",
-		"text.format.strict":      "the schema is always followed",
-		"tools[].strict":          "always: the API decides how closely a schema is followed",
-		"user":                    "always: the API keeps no user",
-		"safety_identifier":       "always: the API keeps no user",
-		"prompt_cache_key":        "always: the API finds by itself what it has seen",
-		"cache_control":           "always, for the same reason",
-		"service_tier":            "auto and default, which are what is served anyway",
-		"input[].encrypted":       "reasoning of another provider, or without a seal",
-		"input[].detail":          "of an image: always",
-		"input[].annotation":      "of an answer's text: always",
-		"input[].output[].images": "of a result, before Gemini 3: they stand behind the results",
+		"parallel_tool_calls": "false: the API has no word for it, and calls of one turn are run all the same",
+		"reasoning":           "of models up to Gemini 2.0, which do not think",
+		"reasoning.effort":    "none, of models that cannot do without thinking: they think as little as they can",
+		"text.verbosity":      "always",
+		"text.format.name":    "always, and its description: the schema says what is wanted",
+		"text.format.strict":  "the schema is always followed",
+		"tools[].strict":      "always: the API decides how closely a schema is followed",
+		"user":                "always: the API keeps no user",
+		"safety_identifier":   "always: the API keeps no user",
+		"prompt_cache_key":    "always: the API finds by itself what it has seen",
+		"cache_control":       "always, for the same reason",
+		"service_tier":        "auto and default, which are what is served anyway",
+		"input[].encrypted":   "reasoning of another provider, or without a seal",
+		"input[].detail":      "of an image: always",
+		"input[].annotation":  "of an answer's text: always",
 	}
 }
 

@@ -88,3 +88,39 @@ func TestClearDecidesForOthers(t *testing.T) {
 		t.Errorf("%v %v", outside, err)
 	}
 }
+
+// TestTypingOutsideIsAskedAbout: whoever let a shell out of the sandbox has not approved all that it can be told.
+func TestTypingOutsideIsAskedAbout(t *testing.T) {
+	p := &person{answer: Approved}
+	r := newRig(t, approval.OnRequest, func(c *SessionConfig) { c.Approver = p })
+	first := r.call(ToolExecCommand, `{"cmd":"while read line; do echo \"got $line\"; done","tty":true,"yield_time_ms":250,"sandbox_permissions":"require_escalated"}`)
+	if first.SessionID == 0 || !first.Outside || p.questions() != 1 {
+		t.Fatalf("%+v", first)
+	}
+	write := func(text string) *ExecResult {
+		return r.call(ToolWriteStdin, `{"session_id":`+first.ProcessID+`,"chars":"`+text+`"}`)
+	}
+	p.answer = Denied
+	if got := write(`one\n`); got.Failure != "rejected" || p.questions() != 2 || p.asked[1].Lines[0] != `"one\n"` || !p.asked[1].Outside {
+		t.Errorf("%+v %+v", got, p.asked)
+	}
+	if got := r.call(ToolWriteStdin, `{"session_id":`+first.ProcessID+`}`); got.Failure != "" || got.Text() != "" || p.questions() != 2 {
+		t.Errorf("a look is asked about, or something was typed: %+v", got)
+	}
+	p.answer = ApprovedForSession
+	r.until(first.ProcessID, "got two", write(`two\n`))
+	r.until(first.ProcessID, "got three", write(`three\n`))
+	if p.questions() != 3 {
+		t.Errorf("asked %d times", p.questions())
+	}
+	p.answer = Denied
+	write(`\u0004`) // its end is always allowed
+	if p.questions() != 3 {
+		t.Error("a control character was asked about")
+	}
+	inside := r.call(ToolExecCommand, `{"cmd":"read line","tty":true,"yield_time_ms":250}`)
+	r.call(ToolWriteStdin, `{"session_id":`+inside.ProcessID+`,"chars":"x\n"}`)
+	if p.questions() != 3 {
+		t.Error("typing inside the sandbox was asked about")
+	}
+}

@@ -38,6 +38,10 @@ func (live) Run(ctx context.Context, r *execRequest, attempt SandboxAttempt, t T
 		id = t.Session.freeID()
 	}
 	r.begin(attempt, t, place)
+	t.Session.outside.Delete(id)
+	if attempt.Outside {
+		t.Session.outside.Store(id, true)
+	}
 	t.Session.events.follow(id, ExecCommandEnd{CallID: t.CallID, Tool: t.ToolName, Decision: r.decided(attempt), Cwd: r.params.Cwd})
 	s, err := t.Session.Live().Start(ctx, session.Spec{ID: id, Name: r.live.name, Starter: place, Command: cmd,
 		Background: r.live.background, Ready: r.live.ready, Ended: release})

@@ -2,7 +2,9 @@ package terminal
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/hardshell-dev/hardshell/terminal/approval"
 )
@@ -62,6 +64,36 @@ func (r Review) reason() string {
 		return "The person ended the turn."
 	}
 	return "The person said no."
+}
+
+// put asks the session's person, and tells of the answer. It can only be one that was offered.
+func (t ToolCtx) put(ctx context.Context, r ApprovalRequest) (Review, error) {
+	began := time.Now()
+	review, err := t.Session.config.Approver.Approve(ctx, r)
+	if err == nil && context.Cause(ctx) != nil {
+		err = context.Cause(ctx)
+	}
+	if review.By == "" {
+		review.By = "person"
+	}
+	if err != nil {
+		review = Review{Decision: Denied, By: "nobody", Reason: "Nobody could be asked."}
+	}
+	if !r.Offers(review.Decision) {
+		review.Decision = Approved // for once, which is always less
+	}
+	event := ApprovalRequested{CallID: t.CallID, Tool: t.ToolName, Approved: review.Decision.String(), By: review.By, Reason: review.Reason, Retry: r.Retry != "",
+		Outside: r.Outside, Digest: r.Digest, Waited: time.Since(began), At: t.Session.config.Now()}
+	if err == nil && review.Decision == ApprovedAlways {
+		for _, rule := range r.Proposed {
+			event.Rules = append(event.Rules, rule.String())
+		}
+		if saved := t.Session.approved.always(r.Proposed, review.By); saved != nil {
+			event.Rules, event.Reason = nil, fmt.Sprintf("it could not be saved: %v", saved)
+		}
+	}
+	t.Session.config.Observer.Observe(event)
+	return review, err
 }
 
 // nobody is the approver of a session that has none.

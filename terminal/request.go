@@ -4,11 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/sandbox/process"
@@ -199,32 +197,7 @@ func (commandRuntime) StartApproval(ctx context.Context, r *execRequest, a Appro
 		request.Effect = "It runs again, OUTSIDE the sandbox, with all that you may do."
 		request.Proposed, request.Scopes = nil, []approval.Scope{approval.Once, approval.Session}
 	}
-	began := time.Now()
-	review, err := a.Session.config.Approver.Approve(ctx, request)
-	if err == nil && context.Cause(ctx) != nil {
-		err = context.Cause(ctx)
-	}
-	if review.By == "" {
-		review.By = "person"
-	}
-	if err != nil {
-		review = Review{Decision: Denied, By: "nobody", Reason: "Nobody could be asked."}
-	}
-	if !request.Offers(review.Decision) {
-		review.Decision = Approved // for once, which is always less
-	}
-	event := ApprovalRequested{CallID: a.CallID, Tool: a.ToolName, Approved: review.Decision.String(), By: review.By, Reason: review.Reason, Retry: request.Retry != "",
-		Outside: request.Outside, Digest: request.Digest, Waited: time.Since(began), At: a.Session.config.Now()}
-	if err == nil && review.Decision == ApprovedAlways {
-		for _, rule := range request.Proposed {
-			event.Rules = append(event.Rules, rule.String())
-		}
-		if saved := a.Session.approved.always(request.Proposed, review.By); saved != nil {
-			event.Rules, event.Reason = nil, fmt.Sprintf("it could not be saved: %v", saved)
-		}
-	}
-	a.Session.config.Observer.Observe(event)
-	return review, err
+	return a.put(ctx, request)
 }
 
 // digestOf is the digest that any decision carries.

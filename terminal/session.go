@@ -24,6 +24,7 @@ type Session struct {
 	places   *places
 	approved *approvals
 	events   *events
+	outside  sync.Map   // numbers of live commands that a person let out of their turn's sandbox
 	live     sync.Mutex // guards store
 	store    *session.Store
 

@@ -2,11 +2,14 @@ package terminal
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/terminal/approval"
 	"github.com/hardshell-dev/hardshell/terminal/command"
 	"github.com/hardshell-dev/hardshell/terminal/session"
 )
@@ -284,6 +287,19 @@ func (stdinHandler) Handle(ctx context.Context, i ToolInvocation) (ToolOutput, e
 	if err != nil {
 		return nil, err
 	}
+	if _, outside := i.Session.outside.Load(s.ID()); outside && strings.Trim(typed, "\x03\x04") != "" {
+		if err := i.ctx().mayType(ctx, s, typed); err != nil {
+			result := &ExecResult{Tool: i.ToolName, MaxTokens: budget}
+			if err := result.fail(err); err != nil {
+				return nil, err
+			}
+			out := answer(i, result.Format(i.Session.config.Form), false, result)
+			if result.Aborted {
+				return out, ErrTurnAborted
+			}
+			return out, nil
+		}
+	}
 	if typed != "" {
 		if err := typeInto(ctx, s, typed); err != nil && fault.KindOf(err) != fault.Conflict { // of one that has ended the snapshot tells
 			return nil, err
@@ -301,6 +317,37 @@ func (stdinHandler) Handle(ctx context.Context, i ToolInvocation) (ToolOutput, e
 		}
 	}
 	return answer(i, result.Format(i.Session.config.Form), result.Success(), result), nil
+}
+
+// mayType asks before something is typed into a command that a person let out of the sandbox: what was approved was
+// that command, and not all that it can be told.
+func (t ToolCtx) mayType(ctx context.Context, s *session.Session, typed string) error {
+	id := strconv.Itoa(s.ID())
+	keys := []ApprovalKey{ApprovalKey("typing into session " + id + " of " + s.Started().String())} // a number comes again
+	if t.Session.approved.covers(keys) {
+		return nil
+	}
+	var lines []string
+	for line := range strings.Lines(typed) {
+		lines = append(lines, strconv.QuoteToGraphic(line))
+	}
+	sum := sha256.Sum256([]byte(string(keys[0]) + "\x00" + typed))
+	review, err := t.put(ctx, ApprovalRequest{CallID: t.CallID, Tool: t.ToolName, Lines: lines, Cwd: t.Turn.Cwd, Outside: true,
+		Reasons: []string{"It is typed into session " + id + ", which runs outside the sandbox."},
+		Effect:  "It is typed, OUTSIDE the sandbox. For the session: so is all that follows, without a question.",
+		Scopes:  []approval.Scope{approval.Once, approval.Session}, Digest: approval.Digest("sha256:" + hex.EncodeToString(sum[:]))})
+	switch {
+	case err != nil:
+		return err
+	case review.Decision == Abort:
+		t.Turn.Abort()
+		return &RejectedError{Reason: review.reason(), By: review.By, Abort: true}
+	case !review.Decision.approves():
+		return &RejectedError{Reason: review.reason(), By: review.By}
+	case review.Decision == ApprovedForSession:
+		t.Session.approved.add(keys, true, review.By)
+	}
+	return nil
 }
 
 // typeInto gives characters to a session. A lone Ctrl-C interrupts a command that has no terminal.

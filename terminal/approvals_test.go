@@ -104,7 +104,7 @@ func TestTypingOutsideIsAskedAbout(t *testing.T) {
 	if got := write(`one\n`); got.Failure != "rejected" || p.questions() != 2 || p.asked[1].Lines[0] != `"one\n"` || !p.asked[1].Outside {
 		t.Errorf("%+v %+v", got, p.asked)
 	}
-	if got := r.call(ToolWriteStdin, `{"session_id":`+first.ProcessID+`}`); got.Failure != "" || got.Text() != "" || p.questions() != 2 {
+	if got := r.call(ToolWriteStdin, `{"session_id":`+first.ProcessID+`,"yield_time_ms":250}`); got.Failure != "" || got.Text() != "" || p.questions() != 2 {
 		t.Errorf("a look is asked about, or something was typed: %+v", got)
 	}
 	p.answer = ApprovedForSession

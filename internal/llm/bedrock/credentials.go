@@ -101,6 +101,9 @@ func (c *Chain) profile(ctx context.Context) (Credentials, error) {
 		path := c.getenv(file.variable)
 		if path == "" {
 			path = filepath.Join(c.getenv("HOME"), ".aws", file.name)
+			if !filepath.IsAbs(path) {
+				continue // without a home, one below the working directory is somebody else's, and could name a program
+			}
 		}
 		raw, err := os.ReadFile(path)
 		if err != nil {

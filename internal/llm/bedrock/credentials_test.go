@@ -113,6 +113,24 @@ aws_access_key_id = from-config
 	}
 }
 
+// A file below the working directory is not taken for the user's where no home is known: it could name a program.
+func TestProfileOfTheWorkingDirectory(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir(".aws", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(".aws", "config"), []byte("[default]\ncredential_process = touch ran\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := Chain{Getenv: func(name string) string { return map[string]string{"AWS_EC2_METADATA_DISABLED": "true"}[name] }}
+	if _, err := c.Credentials(t.Context()); err == nil || !strings.Contains(err.Error(), "no AWS credentials were found") {
+		t.Errorf("err = %v", err)
+	}
+	if _, err := os.Stat("ran"); err == nil {
+		t.Error("a program of the working directory was run")
+	}
+}
+
 func TestChainAsksAgainBeforeTheEnd(t *testing.T) {
 	var asked []string
 	url := services(t, &asked)

@@ -138,13 +138,16 @@ func (c *Chain) file(ctx context.Context) (Token, error) {
 		WithTry("the file of a service account, gcloud auth application-default login, or a machine whose metadata service gives tokens")
 }
 
-// usual is where gcloud puts credentials.
+// usual is where gcloud puts credentials. Nowhere else: a file below the working directory is somebody else's.
 func (c *Chain) usual() string {
 	dir := c.getenv("CLOUDSDK_CONFIG")
 	if dir == "" && runtime.GOOS == "windows" {
 		dir = filepath.Join(c.getenv("APPDATA"), "gcloud")
 	} else if dir == "" {
 		dir = filepath.Join(c.getenv("HOME"), ".config", "gcloud")
+	}
+	if !filepath.IsAbs(dir) {
+		return ""
 	}
 	return filepath.Join(dir, "application_default_credentials.json")
 }

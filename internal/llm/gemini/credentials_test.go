@@ -184,6 +184,24 @@ func TestChain(t *testing.T) {
 	}
 }
 
+// A file below the working directory is not taken for gcloud's where no home is known.
+func TestCredentialsOfTheWorkingDirectory(t *testing.T) {
+	t.Chdir(t.TempDir())
+	dir := filepath.Join(".config", "gcloud")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "application_default_credentials.json"), []byte(`{"type":"planted"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, env := range []map[string]string{{"NO_GCE_CHECK": "true"}, {"NO_GCE_CHECK": "true", "CLOUDSDK_CONFIG": dir}} {
+		c := Chain{Getenv: func(name string) string { return env[name] }}
+		if _, err := c.Token(t.Context()); err == nil || !strings.Contains(err.Error(), "no Google credentials were found") {
+			t.Errorf("%v: err = %v", env, err)
+		}
+	}
+}
+
 func TestChainAsksAgainBeforeTheEnd(t *testing.T) {
 	var asked []string
 	env := map[string]string{"HOME": t.TempDir(), "APPDATA": t.TempDir(), "GCE_METADATA_HOST": strings.TrimPrefix(services(t, &asked), "http://")}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -68,6 +69,9 @@ func makeKey(dir string) (ed25519.PrivateKey, error) {
 // loadPublic reads the public half alone: it is enough to verify.
 func loadPublic(dir string) (ed25519.PublicKey, error) {
 	text, err := readOwn(filepath.Join(dir, publicName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.New(fault.NotFound, "there is no audit in %s yet", dir).WithTry("--data DIR, with the data folder of what wrote one")
+	}
 	if err != nil {
 		return nil, fault.Wrap(fault.NotFound, err, "there is no audit in %s", dir)
 	}

@@ -63,7 +63,10 @@ func (p *program) rules(workspace string, more []string) (rules []approval.Rule,
 
 func readRules(file string) ([]approval.Rule, error) {
 	text, err := os.ReadFile(file)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fault.New(fault.Invalid, "read the rules: there is no file %s", file).WithTry("hardshell policy check FILE, with a file of rules")
+	case err != nil:
 		return nil, fault.Wrap(fault.Invalid, err, "the rules cannot be read")
 	}
 	return approval.Load(file, text, approval.User)

@@ -368,3 +368,12 @@ func eventually(t testing.TB, what string, ok func() bool) {
 		}
 	}
 }
+
+func must(t testing.TB, errs ...error) {
+	t.Helper()
+	for _, err := range errs {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/require"
 )
 
 func (b *bench) put(t testing.TB, id, name, text string) File {
@@ -150,6 +151,8 @@ func TestOpenFileOpensRegularFilesOnly(t *testing.T) {
 	}{
 		{"gone", func(string) error { return nil }},
 		{"fifo", func(p string) error { return syscall.Mkfifo(p, 0o666) }},
+		{"socket", func(p string) error { return syscall.Mknod(p, syscall.S_IFSOCK|0o666, 0) }},
+		{"device", func(p string) error { return syscall.Mknod(p, syscall.S_IFCHR|0o666, 1<<8|3) }},
 		{"folder", func(p string) error { return os.Mkdir(p, 0o755) }},
 		{"link out", func(p string) error { return os.Symlink(secret, p) }},
 		{"link in", func(p string) error { return os.Symlink("other", p) }},
@@ -163,6 +166,9 @@ func TestOpenFileOpensRegularFilesOnly(t *testing.T) {
 			err := os.Remove(path)
 			if err == nil {
 				err = tt.swap(path)
+			}
+			if tt.name == "device" && err != nil {
+				require.Feature(t, "mknod", err)
 			}
 			if err != nil {
 				t.Fatal(err)

@@ -19,15 +19,6 @@ func names(files []File) []string {
 	return out
 }
 
-func must(t testing.TB, errs ...error) {
-	t.Helper()
-	for _, err := range errs {
-		if err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 func TestChangedFiles(t *testing.T) {
 	tests := []struct {
 		name string

@@ -29,28 +29,38 @@ type policyFlags struct {
 
 // open opens a session that decides as these flags say.
 func (c policyFlags) open(p *program, approver tools.Approver) (*tools.Session, error) {
-	cwd, err := folder("--cwd", c.Cwd)
+	config, err := c.config(p)
 	if err != nil {
 		return nil, err
+	}
+	config.Approver, config.DisableLogin = approver, true
+	return tools.Open(config)
+}
+
+// config is a session's that decides as these flags say.
+func (c policyFlags) config(p *program) (none tools.SessionConfig, err error) {
+	cwd, err := folder("--cwd", c.Cwd)
+	if err != nil {
+		return none, err
 	}
 	ask, err := approval.ParseAsk(c.Approval)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	mode, err := sandbox.ParseMode(c.Sandbox)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	rules, err := p.rules(cwd, c.Rules)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	grants, err := p.grants()
 	if err != nil {
-		return nil, err
+		return none, err
 	}
-	return tools.Open(tools.SessionConfig{Cwd: cwd, SandboxPolicy: sandbox.Policy{Mode: mode, Least: sandbox.RungRestricted},
-		ApprovalPolicy: tools.AskFor(approval.Policy{Ask: ask}), Approver: approver, Rules: rules, Grants: grants, Environ: p.environ, DisableLogin: true})
+	return tools.SessionConfig{Cwd: cwd, SandboxPolicy: sandbox.Policy{Mode: mode, Least: sandbox.RungRestricted},
+		ApprovalPolicy: tools.AskFor(approval.Policy{Ask: ask}), Rules: rules, Grants: grants, Environ: p.environ}, nil
 }
 
 type policyExplainCommand struct {

@@ -1,0 +1,220 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/audit"
+	own "github.com/hardshell-dev/hardshell/internal/config"
+	"github.com/hardshell-dev/hardshell/internal/mcp"
+	"github.com/hardshell-dev/hardshell/sandbox"
+	tools "github.com/hardshell-dev/hardshell/terminal"
+)
+
+type mcpCommand struct {
+	Serve   mcpServeCommand   `cmd:"" default:"withargs" help:"Serve one MCP client on stdin and stdout (the default)."`
+	Install mcpInstallCommand `cmd:"" help:"Print the configuration that makes a client use hardshell."`
+}
+
+type mcpServeCommand struct {
+	globals
+	policyFlags
+	Network  string   `enum:"off,full" default:"off" placeholder:"off|full" help:"What commands may reach: off (nothing but their own loopback) or full. Default: off."`
+	Writable []string `placeholder:"DIR" sep:"none" help:"A further folder that commands may write, with workspace-write. May be given more than once."`
+	Older    bool     `name:"older-tools" help:"Offer shell, container.exec and shell_command too, which keep nothing between calls."`
+	OnCancel string   `name:"on-cancel" enum:"kill,detach" default:"kill" placeholder:"kill|detach" help:"What becomes of a command whose call the client cancels. Default: kill."`
+	NoLogin  bool     `name:"no-login" help:"Commands do not get the environment of your login shell."`
+}
+
+func (mcpServeCommand) Help() string {
+	return `An MCP client starts this. Commands run in a sandbox: they write the folder that it was started in and nothing else, and have
+no network. What leaves the sandbox is asked in the client, where that can ask; else it is refused.
+
+Example:
+
+  hardshell mcp install claude --print
+  hardshell mcp --cwd ~/project --approval untrusted
+`
+}
+
+// Run serves the client at our stdin and stdout until it goes away.
+func (c mcpServeCommand) Run(ctx context.Context, p *program) error {
+	in, isReader := p.In.(io.ReadCloser)
+	out, isWriter := p.Out.(io.WriteCloser)
+	if !isReader || !isWriter {
+		return fault.New(fault.Invalid, "mcp needs a stdin and a stdout of its own")
+	}
+	loaded, err := p.load(c.globals)
+	if err != nil {
+		return err
+	}
+	config, err := c.terminal(p)
+	if err != nil {
+		return err
+	}
+	data := loaded.Config.Storage.Data
+	if err := c.guard(p, data, &config); err != nil {
+		return err
+	}
+	record, err := audit.Open(filepath.Join(data, auditFolder), audit.Options{Writer: "mcp", Failed: func(err error) {
+		fmt.Fprintln(p.Err, "hardshell: the audit cannot be written:", err)
+	}})
+	if err != nil {
+		return err
+	}
+	defer record.Close()
+	config.Observer = record
+	opened := func(ctx context.Context, s *tools.Session) error {
+		_, err := s.Live().Door(ctx, filepath.Join(data, answersFolder))
+		if err != nil {
+			fmt.Fprintln(p.Err, "hardshell:", err) // all but passwords works without
+		}
+		return nil
+	}
+	return mcp.Serve(ctx, mcp.Stdio(in, out), mcp.Config{Terminal: config, Older: c.Older, Detach: c.OnCancel == "detach", Opened: opened, Version: readBuild().Version})
+}
+
+// guard hides what decides about the agent from it: its data, its rules and what was approved. They are made where a
+// command could make them.
+func (c mcpServeCommand) guard(p *program, data string, config *tools.SessionConfig) error {
+	settings, err := p.settings()
+	if err != nil {
+		return err
+	}
+	if data, err = filepath.Abs(data); err != nil {
+		return fmt.Errorf("find the data folder: %w", err)
+	}
+	if err := own.PrepareData(data); err != nil {
+		return err
+	}
+	writable := append([]string{config.Cwd}, config.SandboxPolicy.WritableRoots...)
+	hidden, err := p.hides(config.Cwd, writable)
+	if err != nil {
+		return err
+	}
+	for _, path := range []string{data, settings} {
+		if err := os.MkdirAll(path, 0o700); err != nil {
+			return fmt.Errorf("make a folder of our own: %w", err)
+		}
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			return fmt.Errorf("find a folder of our own: %w", err)
+		}
+		for _, root := range writable {
+			if rel, err := filepath.Rel(real, root); err == nil && filepath.IsLocal(rel) {
+				return fault.New(fault.Invalid, "%s is hardshell's own: no agent works there", root).WithTry("--cwd, with a project's folder")
+			}
+		}
+		if !slices.Contains(hidden, real) {
+			hidden = append(hidden, real)
+		}
+	}
+	config.SandboxPolicy.Hidden = hidden
+	return nil
+}
+
+// terminal is what the client's session is opened with.
+func (c mcpServeCommand) terminal(p *program) (tools.SessionConfig, error) {
+	config, err := c.config(p)
+	if err != nil {
+		return config, err
+	}
+	config.DisableLogin = c.NoLogin
+	if c.Network == "full" || config.SandboxPolicy.Mode == sandbox.DangerFullAccess {
+		config.SandboxPolicy.Network = sandbox.NetworkFull
+	}
+	if config.SandboxPolicy.Mode == sandbox.WorkspaceWrite {
+		config.SandboxPolicy.WritableRoots, err = folders("--writable", c.Writable)
+	}
+	return config, err
+}
+
+type mcpInstallCommand struct {
+	Client string   `arg:"" enum:"codex,claude,cursor" help:"codex, claude (Claude Code) or cursor."`
+	Print  bool     `help:"Print it: nothing is written. The only way there is yet."`
+	Args   []string `arg:"" optional:"" passthrough:"" name:"options" help:"Options of hardshell mcp to start it with, after --."`
+}
+
+func (mcpInstallCommand) Help() string {
+	return `Example:
+
+  hardshell mcp install codex --print
+  hardshell mcp install cursor --print -- --approval untrusted
+`
+}
+
+// Run prints the configuration, and where it goes on stderr.
+func (c mcpInstallCommand) Run(p *program) error {
+	if !c.Print {
+		return usageError{fault.New(fault.Invalid, "mcp install writes nothing yet: it prints what to put where").WithTry("hardshell mcp install %s --print", c.Client)}
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	args := c.Args
+	if len(args) > 0 && args[0] == "--" {
+		args = args[1:]
+	}
+	where, text, err := mcpConfiguration(c.Client, exe, append([]string{"mcp"}, args...))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(p.Err, where)
+	_, err = io.WriteString(p.Out, text)
+	return err
+}
+
+// mcpConfiguration is what a client reads, and where from.
+func mcpConfiguration(client, exe string, args []string) (where, text string, err error) {
+	if client == "codex" {
+		list := make([]string, len(args))
+		for i, arg := range args {
+			list[i] = tomlString(arg)
+		}
+		return "Add this to ~/.codex/config.toml:", "[mcp_servers.hardshell]\ncommand = " + tomlString(exe) + "\nargs = [" + strings.Join(list, ", ") +
+			"]\ntool_timeout_sec = 60\n", nil
+	}
+	type server struct {
+		Type    string   `json:"type,omitempty"`
+		Command string   `json:"command"`
+		Args    []string `json:"args"`
+	}
+	where, entry := "Put this in ~/.cursor/mcp.json, or in .cursor/mcp.json of a project:", server{Command: exe, Args: args}
+	if client == "claude" {
+		where, entry.Type = "Put this in .mcp.json of a project, or for all of yours: claude mcp add --scope user hardshell -- "+shellWords(append([]string{exe}, args...)), "stdio"
+	}
+	body, err := json.MarshalIndent(map[string]any{"mcpServers": map[string]any{"hardshell": entry}}, "", "  ")
+	return where, string(body) + "\n", err
+}
+
+// tomlString writes a basic string: JSON's escapes are TOML's.
+func tomlString(s string) string {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return strconv.Quote(s)
+	}
+	return string(text)
+}
+
+// shellWords quotes words for a POSIX shell.
+func shellWords(words []string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = word
+		if word == "" || strings.ContainsFunc(word, func(r rune) bool {
+			return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,@%+", r)
+		}) {
+			quoted[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(quoted, " ")
+}

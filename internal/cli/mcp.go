@@ -79,7 +79,11 @@ func (c mcpServeCommand) Run(ctx context.Context, p *program) error {
 		}
 		return nil
 	}
-	return mcp.Serve(ctx, mcp.Stdio(in, out), mcp.Config{Terminal: config, Older: c.Older, Detach: c.OnCancel == "detach", Opened: opened, Version: readBuild().Version})
+	err = mcp.Serve(ctx, mcp.Stdio(in, out), mcp.Config{Terminal: config, Older: c.Older, Detach: c.OnCancel == "detach", Opened: opened, Version: readBuild().Version})
+	if err == nil {
+		err = context.Cause(ctx) // a signal is the exit code
+	}
+	return err
 }
 
 // guard hides what decides about the agent from it: its data, its rules and what was approved. They are made where a

@@ -46,6 +46,8 @@ func Serve(ctx context.Context, t mcp.Transport, c Config) error {
 	if err != nil {
 		return err
 	}
+	stop := context.AfterFunc(ctx, d.cancel) // the SDK waits for the calls
+	defer stop()
 	err = d.server().Run(ctx, t)
 	if ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, mcp.ErrConnectionClosed) {
 		err = nil // that is how a conversation ends

@@ -284,3 +284,37 @@ func TestTheEndOfTheConnection(t *testing.T) {
 		t.Error("it still runs")
 	}
 }
+
+// TestTheServersEnd ends what is under way: nobody waits for a command that would go on for hours.
+func TestTheServersEnd(t *testing.T) {
+	tools := terminal.NewRegistry()
+	began := make(chan struct{})
+	tools.Register("exec_command", tester{func(ctx context.Context) (string, error) {
+		close(began)
+		<-ctx.Done()
+		return "", context.Cause(ctx)
+	}})
+	work := t.TempDir()
+	c := config(t, work)
+	c.Registry = tools
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	here, there := mcp.NewInMemoryTransports()
+	go func() { served <- Serve(ctx, here, c) }()
+	client, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), there, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	go client.CallTool(t.Context(), &mcp.CallToolParams{Name: "exec_command", Arguments: map[string]any{"cmd": "sleep"}})
+	<-began
+	cancel()
+	select {
+	case err := <-served:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(patience):
+		t.Fatal("it waits for the call")
+	}
+}

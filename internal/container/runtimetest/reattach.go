@@ -115,7 +115,7 @@ func findsRunning(t *testing.T, p *place) {
 		t.Errorf("started again: %+v", o)
 	}
 	p.want(t, "cat runs", "ran\n")
-	p.want(t, count("7000011"), "1\n")
+	p.untilCount(t, "7000011", "1")
 }
 
 func findsEnded(t *testing.T, p *place) {
@@ -329,7 +329,7 @@ func resting(t *testing.T, p *place) {
 	if ended, err := k.Rest(); ended || err != nil {
 		t.Fatalf("it rested over a living process: %v, %v", ended, err)
 	}
-	p.want(t, count("7000015"), "1\n")
+	p.untilCount(t, "7000015", "1")
 	running := p.start(t, p.command("until [ -e go ]; do sleep 0.01; done"))
 	if ended, err := k.Rest(); ended || err != nil {
 		t.Fatalf("it rested over a call: %v, %v", ended, err)

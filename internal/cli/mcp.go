@@ -64,6 +64,10 @@ func (c mcpServeCommand) Run(ctx context.Context, p *program) error {
 	if err := c.guard(p, data, &config); err != nil {
 		return err
 	}
+	locks := filepath.Join(data, "locks")
+	if err := os.MkdirAll(locks, 0o700); err != nil {
+		return fmt.Errorf("make the folder of locks: %w", err)
+	}
 	record, err := audit.Open(filepath.Join(data, auditFolder), audit.Options{Writer: "mcp", Failed: func(err error) {
 		fmt.Fprintln(p.Err, "hardshell: the audit cannot be written:", err)
 	}})
@@ -79,7 +83,7 @@ func (c mcpServeCommand) Run(ctx context.Context, p *program) error {
 		}
 		return nil
 	}
-	err = mcp.Serve(ctx, mcp.Stdio(in, out), mcp.Config{Terminal: config, Older: c.Older, Detach: c.OnCancel == "detach", Opened: opened, Version: readBuild().Version})
+	err = mcp.Serve(ctx, mcp.Stdio(in, out), mcp.Config{Terminal: config, Older: c.Older, Detach: c.OnCancel == "detach", Locks: locks, Opened: opened, Version: readBuild().Version})
 	if err == nil {
 		err = context.Cause(ctx) // a signal is the exit code
 	}

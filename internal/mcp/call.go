@@ -86,6 +86,9 @@ func (d *door) dispatch(ctx context.Context, c *call, tool string, raw json.RawM
 		return broken("turn", err)
 	}
 	defer turn.End()
+	release, note := d.turnOfGit(ctx, tool, raw)
+	var exec terminal.ExecResult
+	defer func() { d.keepUntil(release, exec) }()
 	out, err := d.tools.Dispatch(ctx, terminal.ToolInvocation{Session: d.session, Turn: turn, CallID: c.id, ToolName: tool,
 		Payload: terminal.McpPayload{Server: "hardshell", Tool: tool, RawArguments: string(raw)}})
 	if out == nil {
@@ -107,8 +110,12 @@ func (d *door) dispatch(ctx context.Context, c *call, tool string, raw json.RawM
 	if result.Content == nil {
 		result.Content = []mcp.Content{&mcp.TextContent{Text: out.Text()}}
 	}
-	if exec, ok := result.StructuredContent.(terminal.ExecResult); ok && tool == terminal.ToolExecCommand {
+	var ok bool
+	if exec, ok = result.StructuredContent.(terminal.ExecResult); ok && tool == terminal.ToolExecCommand {
 		d.remember(exec, raw)
+	}
+	if note != "" {
+		result.Content = append([]mcp.Content{&mcp.TextContent{Text: note + "\n"}}, result.Content...)
 	}
 	return result
 }

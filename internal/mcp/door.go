@@ -34,6 +34,8 @@ type Config struct {
 	Registry *terminal.Registry // nil is terminal.NewRegistry
 	Older    bool               // shell, container.exec and shell_command too
 	Detach   bool               // a cancelled call goes on unseen instead of being killed
+	Locks    string             // a private folder, in which doors that share it take turns at a git repository; empty is none
+	GitWait  time.Duration      // the longest that one waits for its turn; 0 is 30 s
 	Opened   func(ctx context.Context, s *terminal.Session) error
 	Clock    session.Clock // nil is the machine's
 	Version  string        // of the program

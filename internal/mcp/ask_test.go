@@ -6,11 +6,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/hardshell-dev/hardshell/terminal"
 	"github.com/hardshell-dev/hardshell/terminal/approval"
+	"github.com/hardshell-dev/hardshell/terminal/session"
 )
 
 // person answers forms.
@@ -152,5 +154,39 @@ func TestAQuestionIsWhole(t *testing.T) {
 	}
 	if got := q.review(accept("always")); got.Decision != terminal.Denied {
 		t.Errorf("what was not offered was granted: %v", got)
+	}
+}
+
+// TestASlowPerson: the call answers in time, the question stays, and the answer counts.
+func TestASlowPerson(t *testing.T) {
+	jail(t)
+	clock := newClock()
+	clock.ignore = []time.Duration{session.ProbeLimit, session.SpawnLimit}
+	asked, release := make(chan struct{}), make(chan struct{})
+	client := &mcp.ClientOptions{ElicitationHandler: func(ctx context.Context, _ *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+		close(asked)
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return accept("once"), nil
+	}}
+	r := newRig(t, "2025-11-25", client, func(c *Config) { c.Clock = clock })
+	first := make(chan reply, 1)
+	go func() {
+		first <- r.call("exec_command", `{"cmd":"echo x > over; echo done","sandbox_permissions":"require_escalated","wait_for":{"exit":true}}`)
+	}()
+	<-asked
+	waitFor(t, "the door waits", func() bool { return clock.waits(Bound-margin) && clock.waits(patient) })
+	for clock.Now().Sub(time.Unix(1_800_000_000, 0)) < Bound-margin {
+		clock.next()
+	}
+	got := <-first
+	if got.State != "pending" || !strings.Contains(got.text, "waits for a person's approval") || exists(filepath.Join(r.work, "over")) {
+		t.Fatalf("%+v", got)
+	}
+	close(release)
+	if last := r.call("write_stdin", `{"session_id":`+got.Process+`}`); !strings.Contains(last.Output, "done") || !last.Outside || !exists(filepath.Join(r.work, "over")) {
+		t.Errorf("%+v", last)
 	}
 }

@@ -239,3 +239,15 @@ type broke struct{ terminal.LocalBackend }
 func (broke) Open(context.Context, terminal.PlaceSpec) (terminal.Place, error) {
 	return nil, errors.New("no room")
 }
+
+// waits says whether somebody waits for exactly so long from now.
+func (h *handmade) waits(d time.Duration) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, at := range h.timers {
+		if at.Equal(h.now.Add(d)) {
+			return true
+		}
+	}
+	return false
+}

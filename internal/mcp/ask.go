@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -198,12 +199,7 @@ func (q *question) review(result *mcp.ElicitResult) terminal.Review {
 }
 
 func contains(offers []terminal.ReviewDecision, d terminal.ReviewDecision) bool {
-	for _, o := range offers {
-		if o == d {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(offers, d)
 }
 
 // plain is text that shows what it holds, on one line: a model's words cannot draw a question of their own.

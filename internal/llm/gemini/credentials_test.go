@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -163,9 +164,7 @@ func TestChain(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			env := map[string]string{"HOME": t.TempDir(), "APPDATA": t.TempDir()}
-			for k, v := range tt.env {
-				env[k] = v
-			}
+			maps.Copy(env, tt.env)
 			if env["GCE_METADATA_HOST"] == "" {
 				env["NO_GCE_CHECK"] = "true"
 			}

@@ -22,6 +22,7 @@ const clientArg = "client"
 type task struct {
 	Direct   string // a server that repeats a byte and serves a stream
 	Proxy    string
+	Floor    string // the least proxy that can be
 	Samples  int
 	Bytes    int64
 	CA       []byte // of every TLS server, ours among them
@@ -53,21 +54,25 @@ func client(text string) int {
 
 func (t task) measure() ([]figure, error) {
 	direct, through := series{name: "connection and first byte, direct"}, series{name: "connection and first byte, through CONNECT"}
+	floor := series{name: "connection and first byte, through the least proxy"}
 	for range t.Samples {
 		if err := direct.time(func() error { return touch(net.Dial("tcp", t.Direct)) }); err != nil {
 			return nil, err
 		}
-		if err := through.time(func() error { return touch(t.connect(bareHost)) }); err != nil {
+		if err := through.time(func() error { return touch(t.connect(t.Proxy, bareHost)) }); err != nil {
+			return nil, err
+		}
+		if err := floor.time(func() error { return touch(t.connect(t.Floor, bareHost)) }); err != nil {
 			return nil, err
 		}
 	}
-	out := []figure{direct.figure(nil), through.figure(&direct)}
+	out := []figure{direct.figure(nil), floor.figure(&direct), through.figure(&direct)}
 	for _, way := range []struct {
 		name string
 		dial func() (net.Conn, error)
 	}{
 		{"bytes, direct", func() (net.Conn, error) { return net.Dial("tcp", t.Direct) }},
-		{"bytes, through a tunnel", func() (net.Conn, error) { return t.connect(bareHost) }},
+		{"bytes, through a tunnel", func() (net.Conn, error) { return t.connect(t.Proxy, bareHost) }},
 	} {
 		rate, err := t.stream(way.dial())
 		if err != nil {
@@ -88,18 +93,20 @@ func (t task) measure() ([]figure, error) {
 	return append(out, plain.figure(nil), secret.figure(&plain)), nil
 }
 
+// established is what a proxy says of a tunnel that is open.
+const established = "HTTP/1.1 200 Connection established\r\n\r\n"
+
 // connect opens a tunnel.
-func (t task) connect(target string) (net.Conn, error) {
-	c, err := net.Dial("tcp", t.Proxy)
+func (t task) connect(proxy, target string) (net.Conn, error) {
+	c, err := net.Dial("tcp", proxy)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := io.WriteString(c, "CONNECT "+target+" HTTP/1.1\r\nHost: "+target+"\r\n\r\n"); err != nil {
 		return nil, err
 	}
-	const want = "HTTP/1.1 200 Connection established\r\n\r\n"
-	b := make([]byte, len(want))
-	if _, err := io.ReadFull(c, b); err != nil || string(b) != want {
+	b := make([]byte, len(established))
+	if _, err := io.ReadFull(c, b); err != nil || string(b) != established {
 		return nil, fmt.Errorf("CONNECT %s: %q, %w", target, b, err)
 	}
 	return c, nil
@@ -142,7 +149,7 @@ func (t task) stream(c net.Conn, err error) (float64, error) {
 func (t task) first(host string) error {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(t.CA)
-	c, err := t.connect(host + ":443")
+	c, err := t.connect(t.Proxy, host+":443")
 	if err != nil {
 		return err
 	}

@@ -38,8 +38,11 @@ const distinct = 100
 // proxyPort is the box's port that the proxy is behind.
 const proxyPort = egress.Port
 
-// directPort is the box's port that the server is behind.
-const directPort = 3129
+// The box's ports that the server itself is behind, and the least proxy that can be.
+const (
+	directPort = 3129
+	floorPort  = 3130
+)
 
 // world resolves and reaches the names of the bench: all of them are here.
 type world struct{ raw, web string }
@@ -90,12 +93,19 @@ func run(ctx context.Context, samples int, size int64) (*report, error) {
 	}
 	go proxy.Serve(l)
 	outside.Proxy = l.Addr().String()
+	least, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	defer least.Close()
+	go serveFloor(least, raw.Addr().String())
+	outside.Floor = least.Addr().String()
 	here, err := outside.inProcess(ctx)
 	if err != nil {
 		return nil, err
 	}
 	r.Figures = here
-	inside, err := t.inBox(ctx, proxy)
+	inside, err := t.inBox(ctx, proxy, raw.Addr().String())
 	if err != nil {
 		r.Note = err.Error()
 		return r, nil
@@ -129,7 +139,7 @@ func (t task) inProcess(ctx context.Context) ([]figure, error) {
 }
 
 // inBox runs the client in a box, where the proxy's listener is all that there is.
-func (t task) inBox(ctx context.Context, proxy *egress.Proxy) ([]figure, error) {
+func (t task) inBox(ctx context.Context, proxy *egress.Proxy, server string) ([]figure, error) {
 	if err := sandbox.Supported(ctx); err != nil {
 		return nil, err
 	}
@@ -176,6 +186,13 @@ func (t task) inBox(ctx context.Context, proxy *egress.Proxy) ([]figure, error) 
 	defer direct.Close()
 	go serveRaw(direct)
 	t.Direct = fmt.Sprintf("127.0.0.1:%d", directPort)
+	least, err := box.Listen(ctx, floorPort)
+	if err != nil {
+		return nil, err
+	}
+	defer least.Close()
+	go serveFloor(least, server)
+	t.Floor = fmt.Sprintf("127.0.0.1:%d", floorPort)
 	text, err := json.Marshal(t)
 	if err != nil {
 		return nil, err

@@ -126,7 +126,7 @@ func readFiles(paths []string) ([]attachment, error) {
 	for _, path := range paths {
 		f, err := os.Open(path)
 		if err != nil {
-			return nil, usageError{fault.Wrap(fault.Invalid, err, "a file cannot be sent").WithTry("--file FILE, with a file that exists")}
+			return nil, usageError{unread("a file to send", path, err).WithTry("--file FILE, with a file that exists")}
 		}
 		raw, err := io.ReadAll(io.LimitReader(f, maxFiles+1))
 		f.Close()

@@ -147,7 +147,7 @@ func (c auditVerifyCommand) Run(p *program) error {
 	if c.Since != "" {
 		text, err := os.ReadFile(c.Since)
 		if err != nil {
-			return usageError{fault.Wrap(fault.Invalid, err, "the earlier report cannot be read")}
+			return usageError{unread("the earlier report", c.Since, err).WithTry("hardshell audit verify --json >FILE, kept elsewhere, then --since FILE")}
 		}
 		since = new(audit.Report)
 		if err := json.Unmarshal(text, since); err != nil || since.Key == "" {

@@ -155,7 +155,11 @@ func (p *program) usage(err error) int {
 	if f, ok := fault.As(err); ok && f.Try != "" {
 		try = f.Try
 	}
-	fmt.Fprintf(p.Err, "hardshell: %v\ntry: %s\n", err, try)
+	said := err.Error()
+	if flag, got, ok := strings.Cut(said, "expected a valid 64 bit int but got "); ok { // kong's words are a programmer's
+		said = flag + got + " is not a number"
+	}
+	fmt.Fprintf(p.Err, "hardshell: %s\ntry: %s\n", said, try)
 	return exitUsage
 }
 

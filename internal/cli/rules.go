@@ -63,11 +63,8 @@ func (p *program) rules(workspace string, more []string) (rules []approval.Rule,
 
 func readRules(file string) ([]approval.Rule, error) {
 	text, err := os.ReadFile(file)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, fault.New(fault.Invalid, "read the rules: there is no file %s", file).WithTry("hardshell policy check FILE, with a file of rules")
-	case err != nil:
-		return nil, fault.Wrap(fault.Invalid, err, "the rules cannot be read")
+	if err != nil {
+		return nil, unread("the rules", file, err).WithTry("a file of rules that exists")
 	}
 	return approval.Load(file, text, approval.User)
 }

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -9,6 +11,8 @@ import (
 	"unicode"
 
 	"golang.org/x/term"
+
+	"github.com/hardshell-dev/hardshell/fault"
 )
 
 // duration writes a time as a person reads it: 12 ms, 3.4 s, 2 min 5 s.
@@ -119,4 +123,12 @@ func (p *plain) Text(piece string) string {
 		}
 	}
 	return b.String()
+}
+
+// unread says that a file which was named on the command line cannot be read. what is an article and a noun.
+func unread(what, path string, err error) *fault.Error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fault.New(fault.Invalid, "read %s: there is no file %s", what, path)
+	}
+	return fault.Wrap(fault.Invalid, err, "%s cannot be read", what)
 }

@@ -3,6 +3,7 @@ package approval
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/pelletier/go-toml/v2"
@@ -41,12 +42,12 @@ func Load(file string, data []byte, origin Origin) ([]Rule, error) {
 		switch {
 		case errors.As(err, &strict) && len(strict.Errors) > 0:
 			row, column := strict.Errors[0].Position()
-			return nil, fault.Wrap(fault.Invalid, err, "%s:%d:%d: the key %v is not known.", file, row, column, strict.Errors[0].Key())
+			return nil, fault.New(fault.Invalid, "%s:%d:%d: the key %s is not known.", file, row, column, strings.Join(strict.Errors[0].Key(), "."))
 		case errors.As(err, &bad):
 			row, column := bad.Position()
-			return nil, fault.Wrap(fault.Invalid, err, "%s:%d:%d: %v.", file, row, column, bad)
+			return nil, fault.New(fault.Invalid, "%s:%d:%d: %s.", file, row, column, strings.TrimPrefix(bad.Error(), "toml: "))
 		}
-		return nil, fault.Wrap(fault.Invalid, err, "%s: %v.", file, err)
+		return nil, fault.New(fault.Invalid, "%s: %v.", file, err)
 	}
 	lines := headers(data)
 	var out []Rule

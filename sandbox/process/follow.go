@@ -14,7 +14,8 @@ import (
 // followBuffer bounds a chunk. It is the default size of a pipe: more than this rarely arrives at once.
 const followBuffer = 64 << 10
 
-// Follow yields what the call wrote, in the order in which it arrived, from the start. It waits for more, and ends
+// Follow yields what the call wrote, in the order in which it arrived (as far as a full disk let that be noted: the rest
+// comes at the end), from the start. It waits for more, and ends
 // after the last byte of the call; a call that is lost ends with its error after the bytes that are there. Pieces of
 // one stream that are ready together come as one chunk of at most 64 KiB.
 func (j *Job) Follow(ctx context.Context) iter.Seq2[Chunk, error] {
@@ -66,6 +67,9 @@ func (r *follower) next(ctx context.Context) (Chunk, error) {
 			if lost != nil {
 				return Chunk{}, lost
 			}
+			if r.unnamed() {
+				continue
+			}
 			return Chunk{}, io.EOF
 		}
 		select {
@@ -107,6 +111,18 @@ func (r *follower) piece(valid int64) error {
 		r.recs = r.recs[resident.OrderSize:]
 	}
 	return nil
+}
+
+// unnamed takes in hand, after the last record, bytes of the ended call that none names: the order file needs room too,
+// and a spool may have taken the last of a disk. Which stream's came first is not known then.
+func (r *follower) unnamed() bool {
+	for _, stream := range []int{Stdout, Stderr} {
+		if size, _ := r.job.callSize(stream); size > r.offset[stream] {
+			r.stream, r.left = stream, size-r.offset[stream]
+			return true
+		}
+	}
+	return false
 }
 
 // take reads a chunk of the piece in hand; it is empty when the bytes are no longer kept.

@@ -103,6 +103,31 @@ func TestFollowKeepsArrivalOrder(t *testing.T) {
 	}
 }
 
+// The order file needs room too: a spool may have taken the last of a disk.
+func TestFollowYieldsWhatNoRecordNames(t *testing.T) {
+	for name, named := range map[string]bool{"no record": false, "some records": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWriter(t)
+			want := ""
+			if named {
+				w.write(Stdout, "one ")
+				w.write(Stderr, "bad ")
+				want = "o@0:one |e@0:bad |"
+			}
+			w.append(resident.FileStdout, []byte("two "))
+			w.append(resident.FileStderr, []byte("worse "))
+			want += fmt.Sprintf("o@%d:two |e@%d:worse |", w.size[Stdout], w.size[Stderr])
+			w.size[Stdout] += 4
+			w.size[Stderr] += 6
+			w.end()
+			w.append(resident.FileStdout, []byte("after the end"))
+			if got, err := read(testContext(t), w.job); got != want || err != nil {
+				t.Errorf("got %q, %v, want %q", got, err, want)
+			}
+		})
+	}
+}
+
 func TestFollowIsLiveForEveryReader(t *testing.T) {
 	w := newWriter(t)
 	ctx := testContext(t)

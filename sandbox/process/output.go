@@ -73,23 +73,9 @@ func (j *Job) Output(ctx context.Context, max int) (ExecToolCallOutput, error) {
 	out.TimedOut, out.Cancelled, out.OutOfMemory = exit.TimedOut, exit.Cancelled, exit.OutOfMemory
 	out.Limit = exit.Limit
 	out.Duration = exit.Ended.Sub(exit.Started)
-	out.Stdout.count(exit.Stdout, exit.StdoutLost)
-	out.Stderr.count(exit.Stderr, exit.StderrLost)
-	out.AggregatedOutput.count(exit.Stdout+exit.Stderr, exit.StdoutLost+exit.StderrLost)
+	out.Stdout.LostBytes, out.Stderr.LostBytes = exit.StdoutLost, exit.StderrLost
+	out.AggregatedOutput.LostBytes = exit.StdoutLost + exit.StderrLost
 	return out, nil
-}
-
-// count takes over what the resident counted. Bytes that are in the spool and that no record of arrival names, because
-// the disk was full, were not shown.
-func (s *StreamOutput) count(bytes, lost int64) {
-	if missed := bytes - s.Bytes; missed > 0 {
-		s.Bytes, s.OmittedBytes = bytes, s.OmittedBytes+missed
-		if !s.Truncated {
-			s.Truncated, s.TruncatedAfterLines = true, lines(s.Text)
-			s.Text += "\n" + LeftOut(s.OmittedBytes) + "\n"
-		}
-	}
-	s.LostBytes = lost
 }
 
 // output is what the buffer holds, as a result shows it.
@@ -100,13 +86,4 @@ func (b *HeadTailBuffer) output() StreamOutput {
 		out.Truncated, out.TruncatedAfterLines = true, bytes.Count(b.head, []byte{'\n'})
 	}
 	return out
-}
-
-func lines(text string) (n int) {
-	for i := range len(text) {
-		if text[i] == '\n' {
-			n++
-		}
-	}
-	return n
 }

@@ -82,13 +82,14 @@ func TestASkippedPartEndsTheHead(t *testing.T) {
 	}
 }
 
-// A full disk may take a stream's bytes and not the record of their arrival: they are counted, not shown.
-func TestOutputCountsWhatNoRecordNames(t *testing.T) {
+// A full disk may take a stream's bytes and not the record of their arrival: they are shown all the same.
+func TestOutputShowsWhatNoRecordNames(t *testing.T) {
 	w := newWriter(t)
-	w.write(Stdout, "shown\n")
+	w.write(Stdout, "named\n")
+	w.append(resident.FileStdout, []byte("rest"))
 	w.job.End(Exit{Stdout: 10, StdoutLost: 3})
 	got, err := w.job.Output(t.Context(), 0)
-	want := StreamOutput{Text: "shown\n\n[… 4 bytes left out …]\n", Truncated: true, TruncatedAfterLines: 1, Bytes: 10, OmittedBytes: 4, LostBytes: 3}
+	want := StreamOutput{Text: "named\nrest", Bytes: 10, LostBytes: 3}
 	if err != nil || got.Stdout != want {
 		t.Errorf("got %+v, %v, want %+v", got.Stdout, err, want)
 	}

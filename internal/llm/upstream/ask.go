@@ -122,6 +122,7 @@ func (s *Server) request(ctx context.Context, method string, c Call) (*http.Requ
 			return nil, err
 		}
 	}
+	s.secrets.sent(req.Header)
 	return req, nil
 }
 

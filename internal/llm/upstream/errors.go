@@ -202,7 +202,7 @@ func (s *Server) told(status int, e ErrorObject) *failure {
 
 // Broken is the error of an answer that is not what the dialect has. Another try may bring a better one.
 func (s *Server) Broken(format string, args ...any) error {
-	return &failure{again: true, err: fault.New(fault.Upstream, "%s "+format, append([]any{s.o.Name}, args...)...).WithCode("server_error")}
+	return &failure{again: true, err: fault.New(fault.Upstream, "%s %s", s.o.Name, s.clean(fmt.Sprintf(format, args...))).WithCode("server_error")}
 }
 
 // CutShort is the error of a stream that ended before the answer did.
@@ -243,10 +243,7 @@ func (s *Server) refused(res *http.Response, body io.Reader) *failure {
 
 // clean makes a server's text fit to be shown: one line, bounded, valid UTF-8, without our secrets.
 func (s *Server) clean(text string) string {
-	for _, secret := range s.secrets {
-		text = strings.ReplaceAll(text, secret, hidden)
-	}
-	text = strings.Join(strings.Fields(text), " ")
+	text = strings.Join(strings.Fields(s.secrets.hide(text)), " ")
 	if len(text) > maxMessage {
 		text = text[:maxMessage] + "…"
 	}

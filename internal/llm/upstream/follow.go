@@ -17,6 +17,8 @@ import (
 const (
 	// maxWhole bounds an answer in one piece.
 	maxWhole = 32 << 20
+	// maxOdd bounds what is read of an answer that is neither a stream nor JSON.
+	maxOdd = 8 << 10
 	// drain bounds the wait for the end of a body behind the last frame: a body read to its end leaves a connection to
 	// use again.
 	drain    = 50 * time.Millisecond
@@ -51,7 +53,7 @@ func (s *Server) follow(ctx context.Context, res *http.Response, body *watch, a 
 		case 'd', 'e', 'i', 'r', ':', 0xEF: // data, event, id, retry, a comment, a byte order mark
 			r = sniffed
 		default:
-			head, err := io.ReadAll(io.LimitReader(sniffed, maxMessage))
+			head, err := io.ReadAll(io.LimitReader(sniffed, maxOdd)) // more than is shown, lest a secret be cut and not known
 			if err != nil && len(head) == 0 {
 				return s.cut(ctx, err)
 			}

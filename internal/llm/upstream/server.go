@@ -49,8 +49,6 @@ type Dialect struct {
 	FramingType string
 	// Path is what the base URL must stand before, for the hint in an error.
 	Path string
-	// Secrets are never shown, beside the key and the headers.
-	Secrets []string
 }
 
 // Server is one model server. It is safe for use by many goroutines.
@@ -58,7 +56,7 @@ type Server struct {
 	o       Options
 	d       Dialect
 	client  *http.Client
-	secrets []string
+	secrets *secrets
 	places  chan struct{} // a place for each call under way; nil: no limit
 }
 
@@ -70,19 +68,13 @@ func New(o Options, d Dialect) *Server {
 	setDefault(&o.IdleTimeout, 5*time.Minute)
 	setDefault(&o.MaxRetryWait, 10*time.Second)
 	setDefault(&o.MaxTries, 3)
-	s := &Server{o: o, d: d, client: newClient(o)}
+	s := &Server{o: o, d: d, client: newClient(o), secrets: new(secrets)}
 	if o.MaxConcurrent > 0 {
 		s.places = make(chan struct{}, o.MaxConcurrent)
 	}
-	for _, secret := range append([]string{o.APIKey}, d.Secrets...) {
-		if secret != "" {
-			s.secrets = append(s.secrets, secret)
-		}
-	}
+	s.secrets.add(o.APIKey)
 	for _, v := range o.Headers {
-		if len(v) >= 8 { // shorter ones are no secrets, and would hide every "1" of a message
-			s.secrets = append(s.secrets, v)
-		}
+		s.secrets.addHeader(v)
 	}
 	return s
 }

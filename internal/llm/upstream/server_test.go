@@ -68,21 +68,29 @@ func TestNoSecretGetsOut(t *testing.T) {
 	gone := New(Options{Name: "gone", BaseURL: "http://user:sk-password@" + l.Addr().String() + "/v1?key=sk-query", APIKey: "sk-secret",
 		MaxTries: 1}, Dialect{Authorize: Bearer("sk-secret")})
 	tells := func(status int, contentType, body string) *Server {
-		return New(Options{Name: "tells", BaseURL: "http://upstream.example", APIKey: "sk-secret", Headers: map[string]string{"X": "sk-header"}, MaxTries: 1,
+		return New(Options{Name: "tells", BaseURL: "http://upstream.example", APIKey: "sk-secret",
+			Headers: map[string]string{"X": "sk-header", "Authorization": "Bearer sk-bearer"}, MaxTries: 1,
 			Client: &http.Client{Transport: trip(func(*http.Request) (*http.Response, error) {
 				return answer(status, contentType, strings.NewReader(body), "Location", "http://x/?sk-secret"), nil
-			})}}, Dialect{Authorize: Bearer("sk-secret"), Secrets: []string{"sk-session"}})
+			})}}, Dialect{Authorize: func(r *http.Request, _ []byte) error { // as one whose credentials are found when they are needed
+			r.Header.Set("X-Amz-Security-Token", "sk-session")
+			r.Header.Set("X-Goog-Api-Key", "sk-token")
+			return nil
+		}})
 	}
+	const said = "key sk-secret, header sk-header, Bearer sk-bearer or sk-bearer alone, session sk-session, token sk-token"
 	for name, s := range map[string]*Server{
 		"unreachable":      gone,
-		"400":              tells(400, "application/json", `{"error":{"message":"key sk-secret, header sk-header, sk-session","code":"sk-secret","type":"sk-header"}}`),
+		"400":              tells(400, "application/json", `{"error":{"message":"`+said+`","code":"sk-token","type":"sk-session"}}`),
 		"401":              tells(401, "application/json", `{"error":{"message":"Incorrect API key provided: sk-se***et"}}`),
-		"plain text":       tells(500, "text/plain", "sk-secret sk-header"),
-		"a redirect":       tells(302, "text/plain", "sk-secret"),
-		"a web page":       tells(200, "text/html; x=sk-secret", "<html>sk-secret"),
-		"in the stream":    tells(200, "text/event-stream", "data: {\"error\":\"sk-secret\"}\n\n"),
-		"in an odd answer": tells(200, "application/json", `{"message":"sk-secret"}`),
+		"plain text":       tells(500, "text/plain", said),
+		"a redirect":       tells(302, "text/plain", said),
+		"a web page":       tells(200, "text/html; x=sk-session", "<html>"+said),
+		"in the stream":    tells(200, "text/event-stream", "data: {\"error\":\""+said+"\"}\n\n"),
+		"in an odd answer": tells(200, "application/json", `{"message":"`+said+`"}`),
 		"not JSON":         tells(200, "application/json", `{sk-secret`),
+		"broken":           tells(200, "text/event-stream", "data: BROKEN "+said+"\n\n"),
+		"where it is cut":  tells(200, "text/plain", strings.Repeat("x", maxMessage-5)+"sk-session"),
 	} {
 		_, err := ask(t.Context(), s, false)
 		if fault.KindOf(err) != fault.Upstream {

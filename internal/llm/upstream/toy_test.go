@@ -36,6 +36,8 @@ func (a *toy) Frame(f sse.Event, _ bool) error {
 		a.ended = true
 	case data == "DONE":
 		a.done = true
+	case strings.HasPrefix(data, "BROKEN "):
+		return a.server.Broken("said %s", data)
 	case strings.HasPrefix(data, "{"):
 		return a.server.Told(ReadError(f.Data))
 	default:

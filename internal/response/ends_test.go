@@ -319,6 +319,30 @@ func TestRetention(t *testing.T) {
 	finish(t, running, openai.Completed)
 }
 
+// What a flush has left lying about counts against nobody's responses.
+func TestDeadSegmentsCostNoResponse(t *testing.T) {
+	const most = 1 << 20
+	s := serve(t, openDB(t, filepath.Join(t.TempDir(), "hardshell.db")), Options{MaxBytes: most})
+	r := begin(t, s, Begin{Store: true, Background: true})
+	announce(t, r)
+	for range 40 {
+		say(t, r, strings.Repeat("said often, and small in a block ", 2000))
+	}
+	until(t, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return r.durable == r.ring.end() })
+	finish(t, r, openai.Completed)
+	until(t, func() bool {
+		s.log.mu.Lock()
+		defer s.log.mu.Unlock()
+		return len(s.log.live) == 0 && len(s.log.dead) > 0
+	})
+	if used, err := s.used(within(t)); err != nil || used <= most {
+		t.Fatalf("%d bytes are used, %v: no dead segment is in the way", used, err)
+	}
+	if removed, err := s.Sweep(within(t)); err != nil || removed != 0 {
+		t.Errorf("removed %d, %v", removed, err)
+	}
+}
+
 func TestTheDatabaseKeepsToItsSize(t *testing.T) {
 	const most = 1 << 20
 	s := serve(t, openDB(t, filepath.Join(t.TempDir(), "hardshell.db")), Options{MaxBytes: most})

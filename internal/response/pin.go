@@ -89,7 +89,7 @@ func (l *eventLog) buried(ok bool) {
 }
 
 // clear deletes the dead segments that no flush has taken along.
-func (l *eventLog) clear() error {
+func (l *eventLog) clear(ctx context.Context) error {
 	l.mu.Lock()
 	dead := l.dead
 	l.dead = nil
@@ -97,5 +97,11 @@ func (l *eventLog) clear() error {
 	if len(dead) == 0 {
 		return nil
 	}
-	return l.s.db.Write(context.Background(), func(tx *sql.Tx) error { return dropSegments(tx, dead) })
+	err := l.s.db.Write(ctx, func(tx *sql.Tx) error { return dropSegments(tx, dead) })
+	if err != nil {
+		l.mu.Lock()
+		l.dead = append(l.dead, dead...)
+		l.mu.Unlock()
+	}
+	return err
 }

@@ -165,7 +165,7 @@ func (s *Service) Close(ctx context.Context) error {
 	s.late.close()
 	s.log.close()
 	s.wg.Wait()
-	errs = append(errs, s.settle(context.WithoutCancel(ctx)), s.log.clear(), s.resign(context.WithoutCancel(ctx)))
+	errs = append(errs, s.settle(context.WithoutCancel(ctx)), s.log.clear(context.WithoutCancel(ctx)), s.resign(context.WithoutCancel(ctx)))
 	return errors.Join(errs...)
 }
 

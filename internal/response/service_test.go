@@ -274,7 +274,7 @@ func TestSegmentsAndMemoryAreLetGo(t *testing.T) {
 func noSegments(t *testing.T, s *Service) {
 	t.Helper()
 	until(t, func() bool {
-		if err := s.log.clear(); err != nil {
+		if err := s.log.clear(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		return count(t, s.db, `SELECT COUNT(*) FROM event_segment`) == 0

@@ -33,7 +33,13 @@ func (s *Service) Sweep(ctx context.Context) (removed int64, err error) {
 			return removed, err
 		}
 	}
-	for s.maxBytes > 0 {
+	if s.maxBytes <= 0 {
+		return removed, nil
+	}
+	if err := s.log.clear(ctx); err != nil { // what nobody needs is not made up for with what somebody may want
+		return removed, err
+	}
+	for {
 		used, err := s.used(ctx)
 		if err != nil || used <= s.maxBytes {
 			return removed, err
@@ -44,7 +50,6 @@ func (s *Service) Sweep(ctx context.Context) (removed int64, err error) {
 			return removed, err
 		}
 	}
-	return removed, nil
 }
 
 // removeEnded removes some responses that have ended and meet a condition, the oldest first.
@@ -81,7 +86,7 @@ func (s *Service) sweepEvery(ctx context.Context, period time.Duration) {
 	for {
 		if _, err := s.Sweep(ctx); err == nil || fault.KindOf(err) == fault.Unavailable {
 			s.settle(ctx)
-			s.log.clear()
+			s.log.clear(ctx)
 		}
 		select {
 		case <-tick.C:

@@ -18,11 +18,23 @@ import (
 type file struct {
 	dir   string
 	name  string
-	f     *os.File
+	f     disk
 	key   ed25519.PrivateKey
 	head  head
 	dirty bool
+	torn  error // why half a record stands at its end that nothing can follow
 }
+
+// disk is what a file needs of an *os.File.
+type disk interface {
+	io.ReaderAt
+	io.WriteCloser
+	Truncate(size int64) error
+	Sync() error
+}
+
+// settle has a file's bytes reach the disk. It is a variable for a test that counts.
+var settle = (*os.File).Sync
 
 // lock opens a file of a folder and locks it; wait says whether to wait for who has it.
 func lock(dir, name string, wait bool) (*os.File, error) {
@@ -99,6 +111,9 @@ func (a *file) catchUp() error {
 
 // append writes an entry and then the head. Nothing that is told afterwards can be told of a state before.
 func (a *file) append(e Entry) error {
+	if a.torn != nil {
+		return a.torn
+	}
 	text, err := json.Marshal(e)
 	if err != nil {
 		return fmt.Errorf("write the audit: %w", err)
@@ -107,15 +122,23 @@ func (a *file) append(e Entry) error {
 	line, hash := seal(r.appendTo(nil), a.key)
 	n, err := a.f.Write(line)
 	if err != nil || n < len(line) {
-		a.f.Truncate(a.head.Bytes) // on a full disk: what stands there is whole
-		return fault.Wrap(fault.Unavailable, err, "the audit cannot be written").WithTry("make room on the disk of the data folder")
+		err = fault.Wrap(fault.Unavailable, err, "the audit cannot be written").WithTry("make room on the disk of the data folder")
+		if n > 0 {
+			// On a full disk what stands there is whole. Where even that fails, a further record would stand behind half a one.
+			if cut := a.f.Truncate(a.head.Bytes); cut != nil {
+				a.torn = errors.Join(err, cut)
+			}
+		}
+		return err
 	}
 	a.dirty = true
 	a.head.Records, a.head.Last, a.head.Bytes = r.Seq, hash, a.head.Bytes+int64(n)
 	return a.writeHead()
 }
 
-func (a *file) writeHead() error { return replace(a.dir, a.name+headSuffix, a.head.seal(a.key)) }
+func (a *file) writeHead() error {
+	return replace(a.dir, a.name+headSuffix, a.head.seal(a.key), false)
+}
 
 // sync brings all that was written to the disk.
 func (a *file) sync() error {
@@ -126,16 +149,28 @@ func (a *file) sync() error {
 	if err := a.f.Sync(); err != nil {
 		return fmt.Errorf("sync the audit: %w", err)
 	}
-	d, err := os.Open(a.dir)
+	for _, path := range []string{filepath.Join(a.dir, a.name+headSuffix), a.dir} { // a name must not last longer than what it names
+		if err := settlePath(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func settlePath(path string) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|noFollow, 0)
 	if err != nil {
 		return fmt.Errorf("sync the audit: %w", err)
 	}
-	defer d.Close()
-	return d.Sync()
+	defer f.Close()
+	if err := settle(f); err != nil {
+		return fmt.Errorf("sync the audit: %w", err)
+	}
+	return nil
 }
 
 func (a *file) close(end bool) error {
-	if end {
+	if end && a.torn == nil {
 		a.head.Closed = true
 		if err := a.writeHead(); err != nil {
 			a.f.Close()

@@ -57,10 +57,13 @@ func makeKey(dir string) (ed25519.PrivateKey, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the audit key: %w", err)
 	}
-	if err := replace(dir, publicName, []byte(strict64.EncodeToString(public)+"\n")); err != nil {
+	if err := replace(dir, publicName, []byte(strict64.EncodeToString(public)+"\n"), true); err != nil {
 		return nil, err
 	}
-	if err := replace(dir, keyName, []byte(strict64.EncodeToString(key.Seed())+"\n")); err != nil {
+	if err := replace(dir, keyName, []byte(strict64.EncodeToString(key.Seed())+"\n"), true); err != nil {
+		return nil, err
+	}
+	if err := settlePath(dir); err != nil {
 		return nil, err
 	}
 	return key, nil
@@ -99,13 +102,16 @@ func readOwn(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxLine))
 }
 
-// replace writes a file as a whole, or not at all.
-func replace(dir, name string, text []byte) error {
+// replace writes a file as a whole, or not at all. A lasting one is on the disk before it has its name.
+func replace(dir, name string, text []byte, lasting bool) error {
 	f, err := os.CreateTemp(dir, "."+name+"-*") // 0600
 	if err != nil {
 		return fmt.Errorf("write the audit: %w", err)
 	}
 	_, err = f.Write(text)
+	if err == nil && lasting {
+		err = settle(f)
+	}
 	if e := f.Close(); err == nil {
 		err = e
 	}

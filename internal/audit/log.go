@@ -17,7 +17,8 @@ type Options struct {
 	Writer string // what it is, for people: "mcp", "run"
 	// Mask takes secrets out of a text. nil is none, and then no output is kept.
 	Mask func(string) string
-	// Failed is called when something could not be written, which Observe has nobody to tell. nil is nobody; Err keeps it.
+	// Failed is called when something that Observe wrote did not reach the file, or the disk, as there is nobody else to
+	// tell. nil is nobody; Err keeps it.
 	Failed func(error)
 	// Now is the clock; nil is the machine's.
 	Now func() time.Time
@@ -142,15 +143,23 @@ func (l *Log) Append(e Entry) error {
 }
 
 func (l *Log) sync() {
+	if err := l.settled(); err != nil && l.o.Failed != nil {
+		l.o.Failed(err)
+	}
+}
+
+func (l *Log) settled() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.timer = nil
 	if l.closed {
-		return
+		return nil
 	}
-	if err := l.file.sync(); err != nil && l.err == nil {
+	err := l.file.sync()
+	if l.err == nil {
 		l.err = err
 	}
+	return err
 }
 
 // Err is the first thing that could not be written.
@@ -160,7 +169,8 @@ func (l *Log) Err() error {
 	return l.err
 }
 
-// Close ends the writer. Its file is complete, and its head says so.
+// Close ends the writer. Its error is the first thing that did not reach the file, or the disk; without one the file is
+// complete, and its head says so.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -171,5 +181,8 @@ func (l *Log) Close() error {
 	if l.timer != nil {
 		l.timer.Stop()
 	}
-	return l.file.close(true)
+	if err := l.file.close(true); l.err == nil {
+		l.err = err
+	}
+	return l.err
 }

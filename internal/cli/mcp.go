@@ -15,6 +15,7 @@ import (
 	"github.com/hardshell-dev/hardshell/internal/audit"
 	own "github.com/hardshell-dev/hardshell/internal/config"
 	"github.com/hardshell-dev/hardshell/internal/mcp"
+	"github.com/hardshell-dev/hardshell/internal/telemetry"
 	"github.com/hardshell-dev/hardshell/sandbox"
 	tools "github.com/hardshell-dev/hardshell/terminal"
 )
@@ -61,20 +62,24 @@ func (c mcpServeCommand) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	data := loaded.Config.Storage.Data
-	if err := c.guard(p, data, &config); err != nil {
+	if err := c.guard(p, data, loaded.Path, &config); err != nil {
 		return err
 	}
 	locks := filepath.Join(data, "locks")
 	if err := os.MkdirAll(locks, 0o700); err != nil {
 		return fmt.Errorf("make the folder of locks: %w", err)
 	}
-	record, err := audit.Open(filepath.Join(data, auditFolder), audit.Options{Writer: "mcp", Failed: func(err error) {
+	record, err := audit.Open(filepath.Join(data, auditFolder), audit.Options{Writer: "mcp", Mask: telemetry.Redact, Failed: func(err error) {
 		fmt.Fprintln(p.Err, "hardshell: the audit cannot be written:", err)
 	}})
 	if err != nil {
 		return err
 	}
-	defer record.Close()
+	defer func() {
+		if err := record.Close(); err != nil {
+			fmt.Fprintln(p.Err, "hardshell: the audit is not complete:", err)
+		}
+	}()
 	config.Observer = record
 	opened := func(ctx context.Context, s *tools.Session) error {
 		_, err := s.Live().Door(ctx, filepath.Join(data, answersFolder))
@@ -91,8 +96,8 @@ func (c mcpServeCommand) Run(ctx context.Context, p *program) error {
 }
 
 // guard hides what decides about the agent from it: its data, its rules and what was approved. They are made where a
-// command could make them.
-func (c mcpServeCommand) guard(p *program, data string, config *tools.SessionConfig) error {
+// command could make them. What else decides was named by somebody, and may not lie where the agent writes.
+func (c mcpServeCommand) guard(p *program, data, settingsFile string, config *tools.SessionConfig) error {
 	settings, err := p.settings()
 	if err != nil {
 		return err
@@ -117,7 +122,7 @@ func (c mcpServeCommand) guard(p *program, data string, config *tools.SessionCon
 			return fmt.Errorf("find a folder of our own: %w", err)
 		}
 		for _, root := range writable {
-			if rel, err := filepath.Rel(real, root); err == nil && filepath.IsLocal(rel) {
+			if within(root, []string{real}) {
 				return fault.New(fault.Invalid, "%s is hardshell's own: no agent works there", root).WithTry("--cwd, with a project's folder")
 			}
 		}
@@ -126,7 +131,42 @@ func (c mcpServeCommand) guard(p *program, data string, config *tools.SessionCon
 		}
 	}
 	config.SandboxPolicy.Hidden = hidden
+	if config.SandboxPolicy.Mode != sandbox.WorkspaceWrite {
+		return nil // nothing can be written, or everything
+	}
+	for _, file := range append([]string{settingsFile}, c.Rules...) {
+		for _, path := range spellings(file) {
+			if within(path, writable) && !within(path, hidden) {
+				return fault.New(fault.Invalid, "%s decides about the agent, and lies where the agent may write", file).
+					WithTry("move it to %s, or another folder outside the workspace", settings)
+			}
+		}
+	}
 	return nil
+}
+
+// spellings are the paths by which a file can be replaced: as it was named, and with links resolved. There is none for "".
+func spellings(file string) (paths []string) {
+	abs, err := filepath.Abs(file)
+	if file == "" || err != nil {
+		return nil
+	}
+	paths = []string{abs}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(abs)); err == nil {
+		paths = append(paths, filepath.Join(dir, filepath.Base(abs)))
+	}
+	if real, err := filepath.EvalSymlinks(abs); err == nil {
+		paths = append(paths, real)
+	}
+	return paths
+}
+
+// within says whether a path is one of the folders, or in one.
+func within(path string, folders []string) bool {
+	return slices.ContainsFunc(folders, func(folder string) bool {
+		rel, err := filepath.Rel(folder, path)
+		return err == nil && filepath.IsLocal(rel)
+	})
 }
 
 // terminal is what the client's session is opened with.
@@ -138,6 +178,9 @@ func (c mcpServeCommand) terminal(p *program) (tools.SessionConfig, error) {
 	config.DisableLogin = c.NoLogin
 	if c.Network == "full" || config.SandboxPolicy.Mode == sandbox.DangerFullAccess {
 		config.SandboxPolicy.Network = sandbox.NetworkFull
+	}
+	if len(c.Writable) > 0 && config.SandboxPolicy.Mode == sandbox.ReadOnly {
+		return config, usageError{fault.New(fault.Invalid, "read-only has no writable folders").WithTry("--sandbox workspace-write")}
 	}
 	if config.SandboxPolicy.Mode == sandbox.WorkspaceWrite {
 		config.SandboxPolicy.WritableRoots, err = folders("--writable", c.Writable)

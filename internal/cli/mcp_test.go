@@ -37,6 +37,14 @@ func TestMCPOverStdio(t *testing.T) {
 				t.Fatal(err)
 			}
 			environ := []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + home, "HARDSHELL_DATA=" + filepath.Join(home, "data"), "TMPDIR=" + os.TempDir()}
+			const rules = "# the user's own\n"
+			ours := filepath.Join(home, ".config/hardshell/rules.toml")
+			if err := os.MkdirAll(filepath.Dir(ours), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(ours, []byte(rules), 0o600); err != nil {
+				t.Fatal(err)
+			}
 			// The home itself is the workspace: the worst place.
 			cmd := exec.Command(hardshell, "mcp", "--cwd", home, "--no-login")
 			cmd.Env, cmd.Dir = environ, home
@@ -90,10 +98,14 @@ func TestMCPOverStdio(t *testing.T) {
 			if _, err := os.Stat(outside); err != nil || asked != 1 {
 				t.Errorf("asked %d times: %v", asked, err)
 			}
-			call("exec_command", `{"cmd":"mkdir -p .config/hardshell data/audit; echo '[[rule]]' > .config/hardshell/rules.toml; rm -rf data/audit .config/hardshell; echo done","wait_for":{"exit":true}}`)
-			if _, err := os.Stat(filepath.Join(home, ".config/hardshell/rules.toml")); err == nil {
-				t.Error("an agent wrote its own rules")
+			for _, attempt := range []string{"mkdir -p .config/hardshell data/audit; echo '[[rule]]' > .config/hardshell/rules.toml", "rm -rf data/audit .config/hardshell",
+				"mv .config away; mkdir -p .config/hardshell; echo '[[rule]]' > .config/hardshell/rules.toml"} {
+				call("exec_command", `{"cmd":"`+attempt+`","wait_for":{"exit":true}}`)
+				if text, err := os.ReadFile(ours); err != nil || string(text) != rules {
+					t.Errorf("after %s: %q %v", attempt, text, err)
+				}
 			}
+			call("exec_command", `{"cmd":"echo Authorization: Bearer `+bearer+`; exit 4","wait_for":{"exit":true}}`)
 			if err := session.Close(); err != nil {
 				t.Errorf("%v: %s", err, said.String())
 			}
@@ -103,9 +115,36 @@ func TestMCPOverStdio(t *testing.T) {
 			show := exec.CommandContext(ctx, hardshell, "audit", "show")
 			show.Env = environ
 			text, err := show.CombinedOutput()
+			if strings.Contains(string(text), bearer) || !strings.Contains(string(text), "Authorization") {
+				t.Errorf("a key is in the audit: %s", text)
+			}
+			if kept := textOf(t, filepath.Join(home, "data", "audit")); strings.Contains(kept, bearer) || !strings.Contains(kept, "Authorization") {
+				t.Errorf("a key is in the audit's files: %s", kept)
+			}
 			if err != nil || !strings.Contains(string(text), "python3") || !strings.Contains(string(text), "person at the MCP client") || !strings.Contains(string(text), outside) {
 				t.Errorf("%v: %s", err, text)
 			}
 		})
 	}
+}
+
+// bearer looks like a key.
+const bearer = "sk-abcdefghijklmnopqrstuvwxyz012345"
+
+// textOf is all that a folder's files hold.
+func textOf(t *testing.T, dir string) string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, e := range entries {
+		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	return all.String()
 }

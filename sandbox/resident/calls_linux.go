@@ -147,7 +147,7 @@ func (s *server) run(j *job, m *Start, stdin int) (err error) {
 		j.pid = pid
 		s.pids[pid] = j
 		if max := uint64(s.plan.WatchDisk); max > 0 {
-			unix.Prlimit(pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: max, Max: max}, nil) // in its first moment it makes no large file
+			j.sized = unix.Prlimit(pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: max, Max: max}, nil) == nil // in its first moment it makes no large file
 		}
 		s.rouse()
 	}

@@ -42,6 +42,24 @@ func (w *writer) list(l []string) {
 	}
 }
 
+// appendWords encodes a message of numbers only.
+func appendWords(b []byte, kind Kind, words ...uint32) []byte {
+	w := writer(append(b, byte(kind)))
+	for _, v := range words {
+		w.u32(v)
+	}
+	return w
+}
+
+// readWords decodes one.
+func readWords(b []byte, words ...*uint32) error {
+	r := reader{b: b}
+	for _, v := range words {
+		*v = r.u32()
+	}
+	return r.err
+}
+
 // reader takes fields off a message; after the first error every field is zero.
 type reader struct {
 	b   []byte

@@ -1,7 +1,6 @@
 package resident
 
 import (
-	"encoding/binary"
 	"os"
 	"sync/atomic"
 	"time"
@@ -206,26 +205,15 @@ type walk struct {
 // folder counts what is in a folder, which it closes.
 func (w *walk) folder(fd int, device uint64, depth int) {
 	defer unix.Close(fd)
-	if depth > countDepth || monotonic() > w.until {
-		w.bytes = uncounted
-	}
-	buf := make([]byte, 8<<10)
-	for w.bytes < uncounted {
-		n, err := unix.Getdents(fd, buf)
-		if err == unix.EINTR {
-			continue
+	eachName(fd, func(b []byte) bool {
+		if depth > countDepth || monotonic() > w.until { // one folder may hold millions
+			w.bytes = uncounted
 		}
-		if n <= 0 || err != nil {
-			return
+		if name := unix.ByteSliceToString(b); w.bytes < uncounted && name != "." && name != ".." {
+			w.entry(fd, name, device, depth)
 		}
-		for b := buf[:n]; len(b) > direntName; {
-			length := int(binary.NativeEndian.Uint16(b[16:]))
-			if name := unix.ByteSliceToString(b[direntName:length]); name != "." && name != ".." {
-				w.entry(fd, name, device, depth)
-			}
-			b = b[length:]
-		}
-	}
+		return w.bytes < uncounted
+	})
 }
 
 func (w *walk) entry(fd int, name string, device uint64, depth int) {

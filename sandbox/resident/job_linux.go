@@ -18,6 +18,7 @@ type job struct {
 	streams [2]stream // with a terminal, the first is its master and there is no second
 	tty     bool
 	whole   bool // what it leaves behind is killed
+	sized   bool // none of its files may be larger than the box's limit for disks
 	slave   int  // the terminal's other side, ours to hold until the command has exited; -1 is none
 	input   input
 
@@ -126,7 +127,7 @@ func (j *job) finish(oom bool) (written bool) {
 		e.Code, e.Signal, e.Limit, e.OutOfMemory = 128+int(unix.SIGKILL), "SIGKILL", j.limit, oom || j.limit == LimitMemory
 	case oom && e.Code == 128+int(unix.SIGKILL):
 		e.Limit = LimitMemory
-	case e.Signal == "SIGXFSZ": // one file alone was to be larger than the box may have
+	case e.Signal == "SIGXFSZ" && j.sized: // one file alone was to be larger than the box may have
 		e.Limit = LimitDisk
 	}
 	j.exit, j.ended = e, true

@@ -12,9 +12,7 @@ const backlog = 128
 // then on. One descriptor travels beside it: a socket that is answered on with an empty sentence and the listener, or
 // with what is wrong.
 func AppendListen(b []byte, port uint16) []byte {
-	w := writer(append(b, byte(KindListen)))
-	w.u32(uint32(port))
-	return w
+	return appendWords(b, KindListen, uint32(port))
 }
 
 // listen answers an AppendListen. A listener is kept for later owners, so that what commands connect to while nobody

@@ -2,7 +2,6 @@ package resident
 
 import (
 	"bytes"
-	"encoding/binary"
 	"os"
 	"strconv"
 
@@ -123,7 +122,7 @@ func (w *onlooker) watch(pid int) {
 		return
 	}
 	threads := 0
-	eachName(base+"/task", func(tid int) bool {
+	eachNumber(base+"/task", func(tid int) bool {
 		threads++
 		w.thread(base, tid)
 		return threads < mostThreads && !w.reads
@@ -242,32 +241,4 @@ func slurp(path string, most int) []byte {
 		out = append(out, buf[:n]...)
 	}
 	return out
-}
-
-func eachProcess(do func(pid int) bool) { eachName("/proc", do) }
-
-// eachName calls do with each name of a folder that is a number, until it says false.
-func eachName(path string, do func(n int) bool) {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return
-	}
-	defer unix.Close(fd)
-	buf := make([]byte, 8<<10)
-	for {
-		n, err := unix.Getdents(fd, buf)
-		if err == unix.EINTR {
-			continue
-		}
-		if n <= 0 || err != nil {
-			return
-		}
-		for b := buf[:n]; len(b) > direntName; {
-			length := int(binary.NativeEndian.Uint16(b[16:]))
-			if k := number(b[direntName:length]); k > 0 && !do(k) {
-				return
-			}
-			b = b[length:]
-		}
-	}
 }

@@ -199,10 +199,10 @@ func (s *server) sayWith(message []byte, rights ...int) {
 
 // tell sends the owner the newest length of each job that grew. A slow owner gets the latest only.
 func (s *server) tell() {
+	s.tellAt = 0 // also while nobody can be told: the loop would look for one all the time
 	if s.owner == nil || len(s.owner.queue) > 0 {
 		return
 	}
-	s.tellAt = 0
 	var now time.Duration
 	for _, j := range s.jobs {
 		if !j.dirty {

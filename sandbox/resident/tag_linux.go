@@ -64,35 +64,25 @@ func (t *tagger) ours(tag uint64) bool { return tag > t.base && tag <= t.base+t.
 // killTagged sends SIGKILL to every process whose tag is one of those asked for, and says how many of them still
 // lived. The caller repeats it until none does: what was forked in the middle of a scan is found by the next.
 func killTagged(which func(tag uint64) bool, self int) (alive int) {
-	fd, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return 0
-	}
-	defer unix.Close(fd)
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := unix.Getdents(fd, buf)
-		if err == unix.EINTR {
-			continue
+	eachProcess(func(pid int) bool {
+		if pid != self && bears(pid, which) && killExactly(pid, which) {
+			alive++
 		}
-		if n <= 0 || err != nil {
-			return alive
-		}
-		for b := buf[:n]; len(b) > direntName; {
-			length := int(binary.NativeEndian.Uint16(b[16:]))
-			if pid := number(b[direntName:length]); pid > 0 && pid != self && bears(pid, which) && killExactly(pid, which) {
-				alive++
-			}
-			b = b[length:]
-		}
-	}
+		return true
+	})
+	return alive
 }
 
-const direntName = 19 // where the name begins in a directory entry
+// tagOf reads a process's tag, or what else its limit is.
+func tagOf(pid int) (tag uint64, ok bool) {
+	var l unix.Rlimit
+	err := unix.Prlimit(pid, tagLimit, nil, &l)
+	return l.Cur, err == nil
+}
 
 func bears(pid int, which func(uint64) bool) bool {
-	var l unix.Rlimit
-	return unix.Prlimit(pid, tagLimit, nil, &l) == nil && which(l.Cur)
+	tag, ok := tagOf(pid)
+	return ok && which(tag)
 }
 
 // killExactly looks again with the process held by a descriptor, so that a number given to another in between
@@ -111,20 +101,6 @@ func killExactly(pid int, which func(uint64) bool) bool {
 		err = unix.Kill(pid, unix.SIGKILL)
 	}
 	return err == nil
-}
-
-// number reads a decimal name up to its NUL; 0 if it is none.
-func number(b []byte) (n int) {
-	for _, c := range b {
-		if c == 0 {
-			return n
-		}
-		if c < '0' || c > '9' {
-			return 0
-		}
-		n = n*10 + int(c-'0')
-	}
-	return n
 }
 
 // isZombie says whether a process is dead and only waits to be reaped, by us or by its own parent.

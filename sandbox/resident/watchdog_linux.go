@@ -2,7 +2,6 @@ package resident
 
 import (
 	"bytes"
-	"encoding/binary"
 	"os"
 	"syscall"
 	"time"
@@ -203,6 +202,9 @@ func canFork() bool {
 
 // stop ends a call because of a limit. If it has ended, what it left behind is killed, and its later output says so.
 func (s *server) stop(tag uint64, limit string) {
+	if tag == 0 { // whose it was is gone, and strangers may bear none
+		return
+	}
 	for _, j := range s.keys {
 		if j.tag == tag {
 			if !j.killing {
@@ -238,31 +240,13 @@ func mostOf(calls map[uint64]usage, by func(usage) int64) (tag uint64) {
 
 // census visits every process of the box but ourselves.
 func (s *server) census(visit func(pid int, tag uint64)) {
-	fd, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return
-	}
-	defer unix.Close(fd)
 	self := os.Getpid()
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := unix.Getdents(fd, buf)
-		if err == unix.EINTR {
-			continue
+	eachProcess(func(pid int) bool {
+		if tag, ok := tagOf(pid); ok && pid != self && s.tags.ours(tag) {
+			visit(pid, tag)
 		}
-		if n <= 0 || err != nil {
-			return
-		}
-		for b := buf[:n]; len(b) > direntName; {
-			length := int(binary.NativeEndian.Uint16(b[16:]))
-			var l unix.Rlimit
-			if pid := number(b[direntName:length]); pid > 0 && pid != self &&
-				unix.Prlimit(pid, unix.RLIMIT_RTTIME, nil, &l) == nil && s.tags.ours(l.Cur) {
-				visit(pid, l.Cur)
-			}
-			b = b[length:]
-		}
-	}
+		return true
+	})
 }
 
 // statusOf reads a process's threads and the memory that is not a file's. Pages that processes share count for each.

@@ -294,9 +294,7 @@ func ParseLive(b []byte) (m Live, err error) {
 
 // AppendKill encodes a cancel.
 func AppendKill(b []byte, job uint32) []byte {
-	w := writer(append(b, byte(KindKill)))
-	w.u32(job)
-	return w
+	return appendWords(b, KindKill, job)
 }
 
 func appendGrew(b []byte, job uint32, order int64) []byte {
@@ -337,16 +335,13 @@ func appendEnded(b []byte, job uint32, e Exit, silent bool, version uint32) []by
 }
 
 func appendSilent(b []byte, job uint32) []byte {
-	w := writer(append(b, byte(KindSilent)))
-	w.u32(job)
-	return w
+	return appendWords(b, KindSilent, job)
 }
 
 // ParseSilent decodes the message.
 func ParseSilent(b []byte) (job uint32, err error) {
-	r := reader{b: b}
-	job = r.u32()
-	return job, r.err
+	err = readWords(b, &job)
+	return job, err
 }
 
 // ParseEnded decodes the message of a resident of a version.

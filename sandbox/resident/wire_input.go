@@ -40,16 +40,12 @@ type CloseInput struct {
 
 // Append encodes the message.
 func (m CloseInput) Append(b []byte) []byte {
-	w := writer(append(b, byte(KindCloseInput)))
-	w.u32(m.Request)
-	w.u32(m.Job)
-	return w
+	return appendWords(b, KindCloseInput, m.Request, m.Job)
 }
 
 func parseCloseInput(b []byte) (m CloseInput, err error) {
-	r := reader{b: b}
-	m.Request, m.Job = r.u32(), r.u32()
-	return m, r.err
+	err = readWords(b, &m.Request, &m.Job)
+	return m, err
 }
 
 // Resize gives a command's terminal another size. It is answered by Took.
@@ -62,21 +58,15 @@ type Resize struct {
 
 // Append encodes the message.
 func (m Resize) Append(b []byte) []byte {
-	w := writer(append(b, byte(KindResize)))
-	w.u32(m.Request)
-	w.u32(m.Job)
-	w.u32(m.Rows)
-	w.u32(m.Cols)
-	return w
+	return appendWords(b, KindResize, m.Request, m.Job, m.Rows, m.Cols)
 }
 
 func parseResize(b []byte) (m Resize, err error) {
-	r := reader{b: b}
-	m.Request, m.Job, m.Rows, m.Cols = r.u32(), r.u32(), r.u32(), r.u32()
-	return m, r.err
+	err = readWords(b, &m.Request, &m.Job, &m.Rows, &m.Cols)
+	return m, err
 }
 
-// Refusal says why the resident did not do what an Input, a CloseInput or a Resize asked.
+// Refusal says why the resident did not do what an Input, a CloseInput, a Resize, a Signal or a Look asked.
 type Refusal uint8
 
 // The refusals.
@@ -89,7 +79,7 @@ const (
 	RefusedTTY                   // a terminal cannot be closed, only typed at
 )
 
-// Took answers an Input, a CloseInput or a Resize. An Input of which less was taken than it holds is no refusal: the
+// Took answers an Input, a CloseInput, a Resize or a Signal. An Input of which less was taken than it holds is no refusal: the
 // command does not read, and Room follows once the rest may be tried again.
 type Took struct {
 	Request uint32
@@ -113,14 +103,11 @@ func ParseTook(b []byte) (m Took, err error) {
 }
 
 func appendRoom(b []byte, job uint32) []byte {
-	w := writer(append(b, byte(KindRoom)))
-	w.u32(job)
-	return w
+	return appendWords(b, KindRoom, job)
 }
 
 // ParseRoom decodes the message.
 func ParseRoom(b []byte) (job uint32, err error) {
-	r := reader{b: b}
-	job = r.u32()
-	return job, r.err
+	err = readWords(b, &job)
+	return job, err
 }

@@ -10,17 +10,12 @@ type Signal struct {
 
 // Append encodes the message.
 func (m Signal) Append(b []byte) []byte {
-	w := writer(append(b, byte(KindSignal)))
-	w.u32(m.Request)
-	w.u32(m.Job)
-	w.u32(m.Number)
-	return w
+	return appendWords(b, KindSignal, m.Request, m.Job, m.Number)
 }
 
 func parseSignal(b []byte) (m Signal, err error) {
-	r := reader{b: b}
-	m.Request, m.Job, m.Number = r.u32(), r.u32(), r.u32()
-	return m, r.err
+	err = readWords(b, &m.Request, &m.Job, &m.Number)
+	return m, err
 }
 
 // Look asks how a running command stands. It is answered by Seen.
@@ -32,17 +27,12 @@ type Look struct {
 
 // Append encodes the message.
 func (m Look) Append(b []byte) []byte {
-	w := writer(append(b, byte(KindLook)))
-	w.u32(m.Request)
-	w.u32(m.Job)
-	w.u32(m.Port)
-	return w
+	return appendWords(b, KindLook, m.Request, m.Job, m.Port)
 }
 
 func parseLook(b []byte) (m Look, err error) {
-	r := reader{b: b}
-	m.Request, m.Job, m.Port = r.u32(), r.u32(), r.u32()
-	return m, r.err
+	err = readWords(b, &m.Request, &m.Job, &m.Port)
+	return m, err
 }
 
 // What a Seen says.

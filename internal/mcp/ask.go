@@ -54,6 +54,7 @@ func (d *door) Approve(ctx context.Context, r terminal.ApprovalRequest) (termina
 		return terminal.Review{Decision: terminal.Denied, By: "policy",
 			Reason: "It needs a person's approval, and this MCP client has no way to ask one (elicitation)."}, nil
 	}
+	c.git.release() // a person who thinks keeps nobody else from the repository
 	q := ask(r)
 	c.put(q)
 	defer c.put(nil)
@@ -76,7 +77,11 @@ func (d *door) Approve(ctx context.Context, r terminal.ApprovalRequest) (termina
 			return terminal.Review{}, err
 		}
 	}
-	return q.review(result), nil
+	review := q.review(result)
+	if review.Decision != terminal.Denied {
+		c.git.take(ctx)
+	}
+	return review, nil
 }
 
 // within is a context that also ends when a person has taken too long.
@@ -191,15 +196,11 @@ func (q *question) review(result *mcp.ElicitResult) terminal.Review {
 		word = "once"
 	}
 	for _, a := range answers {
-		if a.word == word && contains(q.offers, a.decision) {
+		if a.word == word && slices.Contains(q.offers, a.decision) {
 			return terminal.Review{Decision: a.decision, By: who}
 		}
 	}
 	return terminal.Review{Decision: terminal.Denied, By: who}
-}
-
-func contains(offers []terminal.ReviewDecision, d terminal.ReviewDecision) bool {
-	return slices.Contains(offers, d)
 }
 
 // plain is text that shows what it holds, on one line: a model's words cannot draw a question of their own.

@@ -29,6 +29,7 @@ type call struct {
 	done    chan struct{} // closed when result is there
 	result  *mcp.CallToolResult
 	changed chan struct{} // holds a word after a new question
+	git     *turn         // at the repository that it may change
 
 	mu   sync.Mutex
 	open *question // that a person has not answered yet
@@ -81,15 +82,16 @@ func (c *call) over() bool {
 
 // dispatch has a tool serve a call, in a turn of its own.
 func (d *door) dispatch(ctx context.Context, c *call, tool string, raw json.RawMessage) *mcp.CallToolResult {
-	turn, err := d.session.Begin(ctx, d.session.TurnContext())
+	began, err := d.session.Begin(ctx, d.session.TurnContext())
 	if err != nil {
 		return broken("turn", err)
 	}
-	defer turn.End()
-	release, note := d.turnOfGit(ctx, tool, raw)
+	defer began.End()
+	c.git = d.turnAt(tool, raw)
+	c.git.take(ctx)
 	var exec terminal.ExecResult
-	defer func() { d.keepUntil(release, exec) }()
-	out, err := d.tools.Dispatch(ctx, terminal.ToolInvocation{Session: d.session, Turn: turn, CallID: c.id, ToolName: tool,
+	defer func() { d.keepUntil(c.git.release, exec) }()
+	out, err := d.tools.Dispatch(ctx, terminal.ToolInvocation{Session: d.session, Turn: began, CallID: c.id, ToolName: tool,
 		Payload: terminal.McpPayload{Server: "hardshell", Tool: tool, RawArguments: string(raw)}})
 	if out == nil {
 		if err == nil {
@@ -114,7 +116,7 @@ func (d *door) dispatch(ctx context.Context, c *call, tool string, raw json.RawM
 	if exec, ok = result.StructuredContent.(terminal.ExecResult); ok && tool == terminal.ToolExecCommand {
 		d.remember(exec, raw)
 	}
-	if note != "" {
+	if note := c.git.note; note != "" {
 		result.Content = append([]mcp.Content{&mcp.TextContent{Text: note + "\n"}}, result.Content...)
 	}
 	return result

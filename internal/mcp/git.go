@@ -22,45 +22,71 @@ const (
 	gitLook = 20 * time.Millisecond // between two tries
 )
 
-// turnOfGit has a command that may change a git repository wait until no other does, of this client or another. It gives
-// up after a while: what holds the repository may be an editor that waits for a person. The lock is kept until release.
-func (d *door) turnOfGit(ctx context.Context, tool string, raw json.RawMessage) (release func(), note string) {
+// turn is a call's turn at a git repository: while it has it, no other command that may change the repository runs, of
+// this client or another. Its methods are called by the call alone, one after the other. Without a path it does nothing.
+type turn struct {
+	d      *door
+	path   string // of the lock
+	unlock func() // while it is held
+	note   string // for the model
+}
+
+// turnAt is the turn that a call needs.
+func (d *door) turnAt(tool string, raw json.RawMessage) *turn {
 	repository := ""
 	if d.config.Locks != "" {
 		repository = d.repository(tool, raw)
 	}
 	if repository == "" {
-		return func() {}, ""
+		return &turn{d: d}
 	}
 	sum := sha256.Sum256([]byte(repository))
-	path := filepath.Join(d.config.Locks, "git-"+hex.EncodeToString(sum[:16]))
-	most := d.config.GitWait
+	return &turn{d: d, path: filepath.Join(d.config.Locks, "git-"+hex.EncodeToString(sum[:16]))}
+}
+
+// take waits until nobody else has the repository. It gives up after a while: what holds it may be an editor that waits
+// for a person.
+func (t *turn) take(ctx context.Context) {
+	if t.path == "" || t.unlock != nil {
+		return
+	}
+	most := t.d.config.GitWait
 	if most <= 0 {
 		most = gitWait
 	}
-	clock := d.config.Clock
+	clock := t.d.config.Clock
 	began := clock.Now()
 	for {
-		unlock, busy, err := try(path)
+		unlock, busy, err := try(t.path)
 		waited := clock.Now().Sub(began)
 		switch {
-		case err == nil && waited < time.Second:
-			return unlock, ""
 		case err == nil:
-			return unlock, fmt.Sprintf("Waited %.1f seconds for another git command on this repository.", waited.Seconds())
+			if t.unlock = unlock; waited >= time.Second {
+				t.note = fmt.Sprintf("Waited %.1f seconds for another git command on this repository.", waited.Seconds())
+			}
+			return
 		case !busy:
-			d.config.Logger.Warn("the lock of a repository cannot be taken", "error", err)
-			return func() {}, ""
+			t.d.config.Logger.Warn("the lock of a repository cannot be taken", "error", err)
+			return
 		case waited >= most:
-			return func() {}, fmt.Sprintf("Another git command has held this repository for %v; this one ran beside it.", waited.Round(time.Second))
+			t.note = fmt.Sprintf("Another git command has held this repository for %v; this one ran beside it.", waited.Round(time.Second))
+			return
 		}
 		soon, stop := clock.Timer(gitLook)
 		select {
 		case <-soon:
 		case <-ctx.Done():
 			stop()
-			return func() {}, ""
+			return
 		}
+	}
+}
+
+// release lets the next one have the repository.
+func (t *turn) release() {
+	if t.unlock != nil {
+		t.unlock()
+		t.unlock = nil
 	}
 }
 

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/hardshell-dev/hardshell/internal/require"
 )
@@ -68,6 +71,39 @@ func TestWhoWaitsForGit(t *testing.T) {
 	}
 	waitFor(t, "git is done", func() bool { return exists(filepath.Join(r.work, "held")) })
 	r.call("restart", `{"session_id":`+holder.Process+`}`) // it lets go, and takes its turn again
+}
+
+// TestAPersonHoldsNoRepository: while one call waits for an answer, another commits.
+func TestAPersonHoldsNoRepository(t *testing.T) {
+	jail(t)
+	_, err := exec.LookPath("git")
+	require.Feature(t, "git", err)
+	asked, release := make(chan struct{}), make(chan struct{})
+	client := &mcp.ClientOptions{ElicitationHandler: func(ctx context.Context, _ *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+		close(asked)
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return accept("once"), nil
+	}}
+	r := newRig(t, "2025-11-25", client, func(c *Config) { c.Locks, c.GitWait = t.TempDir(), time.Millisecond })
+	r.call("exec_command", `{"cmd":"git init -q .","wait_for":{"exit":true}}`)
+	outside := make(chan reply, 1)
+	go func() {
+		outside <- r.call("exec_command", `{"cmd":"git gc -q; touch after","sandbox_permissions":"require_escalated","wait_for":{"exit":true}}`)
+	}()
+	<-asked
+	const says = "Another git command has held"
+	if got := r.call("exec_command", `{"cmd":"git gc -q","wait_for":{"exit":true}}`); strings.Contains(got.text, says) || got.ExitCode == nil {
+		t.Errorf("%+v", got)
+	}
+	holder := r.call("exec_command", `{"cmd":"git gc -q; sleep 600","yield_time_ms":250}`)
+	close(release)
+	if got := <-outside; !strings.Contains(got.text, says) || !exists(filepath.Join(r.work, "after")) { // its turn comes after the answer
+		t.Errorf("%+v", got)
+	}
+	r.call("restart", `{"session_id":`+holder.Process+`}`)
 }
 
 func TestTheFolderOfARepository(t *testing.T) {

@@ -35,6 +35,7 @@ var edges = map[[2]string]string{
 	{"internal/container/*", "internal/container"}:  "a runtime fulfils the contract of its parent",
 	{"internal/blob/*", "internal/blob"}:            "a store fulfils the contract of its parent",
 	{"internal/llm/*", "internal/llm"}:              "a provider fulfils the contract of its parent",
+	{"internal/llm/*", "internal/llm/ambient"}:      "what providers find around them is sought and kept in one place",
 	{"internal/llm/*", "internal/llm/dialect"}:      "what all dialects read of a request is read once",
 	{"internal/llm/*", "internal/llm/upstream"}:     "what all dialects do over HTTP is done once",
 	{"terminal/approval", "terminal/command"}:       "a decision reads the syntax tree",

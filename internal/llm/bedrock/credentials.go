@@ -8,17 +8,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/llm/ambient"
 )
 
 // early is how long before their end credentials are asked for anew.
 const early = 5 * time.Minute
-
-// lookup bounds the search for credentials.
-const lookup = 15 * time.Second
 
 // A Source finds credentials.
 type Source interface {
@@ -32,61 +28,48 @@ type Static Credentials
 func (s Static) Credentials(context.Context) (Credentials, error) { return Credentials(s), nil }
 
 // Chain finds credentials where AWS's own tools find them, in their order: variables, a web identity, the profile of
-// the shared files (keys or a credential_process), a container's endpoint, an instance's. What it found is kept until
-// shortly before its end. It is safe for use by many goroutines.
+// the shared files (keys or a credential_process), a container's endpoint, an instance's. Of a Profile that is given
+// nothing else is looked at: variables that happen to be set would else ask with another account's keys. What it found
+// is kept until shortly before its end. It is safe for use by many goroutines.
 type Chain struct {
-	Profile string              // of the shared files; empty: AWS_PROFILE, else default
-	Region  string              // of the token service, for a web identity
-	Getenv  func(string) string // nil: os.Getenv
-	Now     func() time.Time    // nil: time.Now
+	Profile string // of the shared files; empty: AWS_PROFILE, else default
+	Region  string // of the token service, for a web identity
+	Env     ambient.Env
 
-	mu   sync.Mutex
-	have Credentials
-}
-
-func (c *Chain) getenv(name string) string {
-	if c.Getenv != nil {
-		return c.Getenv(name)
-	}
-	return os.Getenv(name)
-}
-
-func (c *Chain) now() time.Time {
-	if c.Now != nil {
-		return c.Now()
-	}
-	return time.Now()
+	kept ambient.Kept[Credentials]
 }
 
 // Credentials implements [Source].
 func (c *Chain) Credentials(ctx context.Context) (Credentials, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.have.AccessKey != "" && (c.have.Expires.IsZero() || c.now().Before(c.have.Expires.Add(-early))) {
-		return c.have, nil
+	return c.kept.Get(ctx, c.Env, early, func(ctx context.Context) (Credentials, time.Time, error) {
+		found, err := c.find(ctx)
+		return found, found.Expires, err
+	})
+}
+
+func (c *Chain) find(ctx context.Context) (Credentials, error) {
+	places := []func(context.Context) (Credentials, error){c.variables, c.webIdentity, c.profile, c.container, c.instance}
+	if c.Profile != "" {
+		places = []func(context.Context) (Credentials, error){c.profile}
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookup)
-	defer cancel()
-	for _, find := range []func(context.Context) (Credentials, error){c.variables, c.webIdentity, c.profile, c.container, c.instance} {
-		found, err := find(ctx)
-		if err != nil {
-			return Credentials{}, err
-		}
-		if found.AccessKey != "" {
-			c.have = found
-			return found, nil
+	for _, look := range places {
+		if found, err := look(ctx); err != nil || found.complete() {
+			return found, err
 		}
 	}
-	return Credentials{}, fault.New(fault.Upstream, "no AWS credentials were found for Bedrock").WithCode("server_error").
+	if c.Profile != "" {
+		return Credentials{}, ambient.None("the AWS profile %q holds no credentials", c.Profile).
+			WithTry("aws_access_key_id and aws_secret_access_key, or a credential_process, in that profile")
+	}
+	return Credentials{}, ambient.None("no AWS credentials were found for Bedrock").
 		WithTry("AWS_BEARER_TOKEN_BEDROCK, AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY, or a profile, in the gateway's environment")
 }
 
+// complete says whether they can sign.
+func (c Credentials) complete() bool { return c.AccessKey != "" && c.SecretKey != "" }
+
 func (c *Chain) variables(context.Context) (Credentials, error) {
-	found := Credentials{AccessKey: c.getenv("AWS_ACCESS_KEY_ID"), SecretKey: c.getenv("AWS_SECRET_ACCESS_KEY"), Session: c.getenv("AWS_SESSION_TOKEN")}
-	if found.SecretKey == "" {
-		return Credentials{}, nil
-	}
-	return found, nil
+	return Credentials{AccessKey: c.Env.Get("AWS_ACCESS_KEY_ID"), SecretKey: c.Env.Get("AWS_SECRET_ACCESS_KEY"), Session: c.Env.Get("AWS_SESSION_TOKEN")}, nil
 }
 
 // profile reads the shared files. Of the many ways to name credentials there, keys and credential_process are read;
@@ -98,9 +81,9 @@ func (c *Chain) profile(ctx context.Context) (Credentials, error) {
 		{"AWS_CONFIG_FILE", "config", "profile "},
 		{"AWS_SHARED_CREDENTIALS_FILE", "credentials", ""}, // wins
 	} {
-		path := c.getenv(file.variable)
+		path := c.Env.Get(file.variable)
 		if path == "" {
-			path = filepath.Join(c.getenv("HOME"), ".aws", file.name)
+			path = filepath.Join(c.Env.Get("HOME"), ".aws", file.name)
 			if !filepath.IsAbs(path) {
 				continue // without a home, one below the working directory is somebody else's, and could name a program
 			}
@@ -117,20 +100,24 @@ func (c *Chain) profile(ctx context.Context) (Credentials, error) {
 	}
 	switch {
 	case keys["aws_access_key_id"] != "" && keys["role_arn"] == "":
-		return Credentials{AccessKey: keys["aws_access_key_id"], SecretKey: keys["aws_secret_access_key"], Session: keys["aws_session_token"]}, nil
+		found := Credentials{AccessKey: keys["aws_access_key_id"], SecretKey: keys["aws_secret_access_key"], Session: keys["aws_session_token"]}
+		if !found.complete() {
+			return Credentials{}, ambient.None("the AWS profile %q has one half of a pair of keys", name).WithTry("aws_secret_access_key beside aws_access_key_id")
+		}
+		return found, nil
 	case keys["credential_process"] != "":
 		return c.process(ctx, name, keys["credential_process"])
 	case keys["role_arn"] != "" || keys["sso_session"] != "" || keys["sso_start_url"] != "":
-		return Credentials{}, fault.New(fault.Upstream, "the AWS profile %q gets its credentials from a role or from single sign-on", name).WithCode("server_error").
+		return Credentials{}, ambient.None("the AWS profile %q gets its credentials from a role or from single sign-on", name).
 			WithTry("a profile with credential_process = aws configure export-credentials --profile %s --format process", name)
 	case asked && len(keys) == 0:
-		return Credentials{}, fault.New(fault.Upstream, "there is no AWS profile %q", name).WithCode("server_error").WithTry("a profile of ~/.aws/config")
+		return Credentials{}, ambient.None("there is no AWS profile %q", name).WithTry("a profile of ~/.aws/config")
 	}
 	return Credentials{}, nil
 }
 
 func (c *Chain) profileName() (name string, asked bool) {
-	for _, name := range []string{c.Profile, c.getenv("AWS_PROFILE")} {
+	for _, name := range []string{c.Profile, c.Env.Get("AWS_PROFILE")} {
 		if name != "" {
 			return name, true
 		}
@@ -173,11 +160,12 @@ func (c *Chain) process(ctx context.Context, profile, line string) (Credentials,
 	if err == nil {
 		err = json.Unmarshal(out.Bytes(), &told)
 	}
-	if err != nil || told.AccessKeyId == "" || told.SecretAccessKey == "" {
-		return Credentials{}, fault.New(fault.Upstream, "the credential_process of the AWS profile %q gave no credentials", profile).WithCode("server_error").
+	found := ending(told.AccessKeyId, told.SecretAccessKey, told.SessionToken, told.Expiration)
+	if err != nil || told.Version != 1 || !found.complete() { // the one version that there is; another one may mean other things
+		return Credentials{}, ambient.None("the credential_process of the AWS profile %q gave no credentials", profile).
 			WithTry("to run it by hand, as the gateway's user")
 	}
-	return ending(told.AccessKeyId, told.SecretAccessKey, told.SessionToken, told.Expiration), nil
+	return found, nil
 }
 
 // ending are credentials with the time of their end.

@@ -1,6 +1,7 @@
 package bedrock
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/llm/ambient"
 )
 
 // services plays the token service, a container's endpoint and an instance's.
@@ -60,6 +62,14 @@ s3 =
 credential_process = echo '{"Version":1,"AccessKeyId":"AKprocess","SecretAccessKey":"secret","Expiration":"2026-01-01T01:00:00Z"}'
 [profile broken]
 credential_process = echo secret-in-an-error; exit 3
+[profile later]
+credential_process = echo '{"Version":2,"AccessKeyId":"AKprocess","SecretAccessKey":"secret"}'
+[profile halftool]
+credential_process = echo '{"Version":1,"AccessKeyId":"AKprocess"}'
+[profile half]
+aws_access_key_id = AKhalf
+[profile region]
+region = eu-central-1
 [profile role]
 role_arn = arn:aws:iam::1:role/x
 source_profile = default
@@ -70,27 +80,38 @@ aws_access_key_id = from-config
 	jwt := file("jwt", "jwt\n")
 	var asked []string
 	url := services(t, &asked)
+	none := file("none", "")
+	keys := map[string]string{"AWS_ACCESS_KEY_ID": "AKenv", "AWS_SECRET_ACCESS_KEY": "s", "AWS_WEB_IDENTITY_TOKEN_FILE": jwt, "AWS_ROLE_ARN": "arn",
+		"AWS_ENDPOINT_URL_STS": url, "AWS_PROFILE": "tool", "AWS_CONTAINER_CREDENTIALS_FULL_URI": url + "/container", "AWS_CONTAINER_AUTHORIZATION_TOKEN": "let me in"}
 	for _, tt := range []struct {
-		name string
-		env  map[string]string
-		want string // the access key, or a part of the error
+		name    string
+		profile string // that is configured
+		env     map[string]string
+		want    string // the access key, or a part of the error
 	}{
-		{"variables", map[string]string{"AWS_ACCESS_KEY_ID": "AKenv", "AWS_SECRET_ACCESS_KEY": "s", "AWS_PROFILE": "keys"}, "AKenv"},
-		{"half of the variables", map[string]string{"AWS_ACCESS_KEY_ID": "AKenv"}, "AKfile"},
-		{"a web identity", map[string]string{"AWS_WEB_IDENTITY_TOKEN_FILE": jwt, "AWS_ROLE_ARN": "arn", "AWS_ENDPOINT_URL_STS": url}, "AKweb"},
-		{"a web identity that is refused", map[string]string{"AWS_WEB_IDENTITY_TOKEN_FILE": config, "AWS_ROLE_ARN": "arn", "AWS_ENDPOINT_URL_STS": url}, "gave no credentials for the role"},
-		{"the default profile", nil, "AKfile"},
-		{"a profile", map[string]string{"AWS_PROFILE": "keys"}, "AKkeys"},
-		{"a profile's program", map[string]string{"AWS_PROFILE": "tool"}, "AKprocess"},
-		{"a profile's program that fails", map[string]string{"AWS_PROFILE": "broken"}, "credential_process of the AWS profile \"broken\" gave no credentials"},
-		{"a profile of a role", map[string]string{"AWS_PROFILE": "role"}, "from a role or from single sign-on"},
-		{"a profile that is not there", map[string]string{"AWS_PROFILE": "nobody"}, "there is no AWS profile \"nobody\""},
-		{"a container", map[string]string{"AWS_SHARED_CREDENTIALS_FILE": "/nowhere", "AWS_CONTAINER_CREDENTIALS_FULL_URI": url + "/container",
+		{"a profile that is configured", "keys", keys, "AKkeys"},
+		{"the default profile, configured", "default", keys, "AKfile"},
+		{"a profile that is configured and not there", "nobody", keys, "there is no AWS profile \"nobody\""},
+		{"a profile that is configured and holds none", "region", keys, "the AWS profile \"region\" holds no credentials"},
+		{"variables", "", map[string]string{"AWS_ACCESS_KEY_ID": "AKenv", "AWS_SECRET_ACCESS_KEY": "s", "AWS_PROFILE": "keys"}, "AKenv"},
+		{"half of the variables", "", map[string]string{"AWS_ACCESS_KEY_ID": "AKenv"}, "AKfile"},
+		{"a web identity", "", map[string]string{"AWS_WEB_IDENTITY_TOKEN_FILE": jwt, "AWS_ROLE_ARN": "arn", "AWS_ENDPOINT_URL_STS": url}, "AKweb"},
+		{"a web identity that is refused", "", map[string]string{"AWS_WEB_IDENTITY_TOKEN_FILE": config, "AWS_ROLE_ARN": "arn", "AWS_ENDPOINT_URL_STS": url}, "gave no credentials for the role"},
+		{"the default profile", "", nil, "AKfile"},
+		{"a profile", "", map[string]string{"AWS_PROFILE": "keys"}, "AKkeys"},
+		{"a profile's program", "", map[string]string{"AWS_PROFILE": "tool"}, "AKprocess"},
+		{"a profile's program that fails", "", map[string]string{"AWS_PROFILE": "broken"}, "credential_process of the AWS profile \"broken\" gave no credentials"},
+		{"a profile with half of the keys", "", map[string]string{"AWS_PROFILE": "half"}, "the AWS profile \"half\" has one half of a pair of keys"},
+		{"a profile's program of another version", "", map[string]string{"AWS_PROFILE": "later"}, "credential_process of the AWS profile \"later\" gave no credentials"},
+		{"a profile's program that gives half", "", map[string]string{"AWS_PROFILE": "halftool"}, "credential_process of the AWS profile \"halftool\" gave no credentials"},
+		{"a profile of a role", "", map[string]string{"AWS_PROFILE": "role"}, "from a role or from single sign-on"},
+		{"a profile that is not there", "", map[string]string{"AWS_PROFILE": "nobody"}, "there is no AWS profile \"nobody\""},
+		{"a container", "", map[string]string{"AWS_SHARED_CREDENTIALS_FILE": none, "AWS_CONTAINER_CREDENTIALS_FULL_URI": url + "/container",
 			"AWS_CONTAINER_AUTHORIZATION_TOKEN": "let me in"}, "AKcontainer"},
-		{"a container's endpoint elsewhere", map[string]string{"AWS_SHARED_CREDENTIALS_FILE": "/nowhere",
+		{"a container's endpoint elsewhere", "", map[string]string{"AWS_SHARED_CREDENTIALS_FILE": none,
 			"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://elsewhere.example/"}, "neither this machine nor asked by https"},
-		{"an instance", map[string]string{"AWS_SHARED_CREDENTIALS_FILE": "/nowhere", "AWS_EC2_METADATA_SERVICE_ENDPOINT": url}, "AKinstance"},
-		{"nothing", map[string]string{"AWS_SHARED_CREDENTIALS_FILE": "/nowhere", "AWS_EC2_METADATA_DISABLED": "true"}, "no AWS credentials were found"},
+		{"an instance", "", map[string]string{"AWS_SHARED_CREDENTIALS_FILE": none, "AWS_EC2_METADATA_SERVICE_ENDPOINT": url}, "AKinstance"},
+		{"nothing", "", map[string]string{"AWS_SHARED_CREDENTIALS_FILE": none, "AWS_EC2_METADATA_DISABLED": "true"}, "no AWS credentials were found"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			env := map[string]string{"AWS_CONFIG_FILE": config, "AWS_SHARED_CREDENTIALS_FILE": credentials, "AWS_EC2_METADATA_DISABLED": "true"}
@@ -98,7 +119,7 @@ aws_access_key_id = from-config
 				delete(env, "AWS_EC2_METADATA_DISABLED")
 			}
 			maps.Copy(env, tt.env)
-			c := Chain{Region: "us-east-1", Getenv: func(name string) string { return env[name] }}
+			c := Chain{Region: "us-east-1", Profile: tt.profile, Env: ambient.Env{Getenv: func(name string) string { return env[name] }}}
 			got, err := c.Credentials(t.Context())
 			if err != nil {
 				if e, ok := fault.As(err); !ok || e.Kind != fault.Upstream || !strings.Contains(e.Message, tt.want) || strings.Contains(err.Error(), "secret") {
@@ -122,7 +143,7 @@ func TestProfileOfTheWorkingDirectory(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(".aws", "config"), []byte("[default]\ncredential_process = touch ran\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := Chain{Getenv: func(name string) string { return map[string]string{"AWS_EC2_METADATA_DISABLED": "true"}[name] }}
+	c := Chain{Env: ambient.Env{Getenv: func(name string) string { return map[string]string{"AWS_EC2_METADATA_DISABLED": "true"}[name] }}}
 	if _, err := c.Credentials(t.Context()); err == nil || !strings.Contains(err.Error(), "no AWS credentials were found") {
 		t.Errorf("err = %v", err)
 	}
@@ -136,14 +157,43 @@ func TestChainAsksAgainBeforeTheEnd(t *testing.T) {
 	url := services(t, &asked)
 	env := map[string]string{"HOME": t.TempDir(), "AWS_EC2_METADATA_SERVICE_ENDPOINT": url}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	c := Chain{Getenv: func(name string) string { return env[name] }, Now: func() time.Time { return now }}
+	c := Chain{Env: ambient.Env{Getenv: func(name string) string { return env[name] }, Now: func() time.Time { return now }}}
 	for _, step := range []struct {
 		at    time.Duration
 		asked int
-	}{{0, 3}, {time.Minute, 3}, {54 * time.Minute, 3}, {56 * time.Minute, 6}} {
+	}{{0, 3}, {time.Minute, 3}, {54 * time.Minute, 3}, {61 * time.Minute, 6}} { // the end is at 60, what is before it is ambient's
 		now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(step.at)
 		if _, err := c.Credentials(t.Context()); err != nil || len(asked) != step.asked {
 			t.Errorf("after %s: %d requests, want %d (%v)", step.at, len(asked), step.asked, err)
 		}
 	}
+}
+
+// One who does not want to wait is not held up by another one's search.
+func TestChainIsWaitedForByWhoWantsTo(t *testing.T) {
+	reached, release := make(chan struct{}, 1), make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		select {
+		case reached <- struct{}{}:
+		default:
+		}
+		<-release
+	}))
+	defer srv.Close()
+	url := srv.URL
+	env := map[string]string{"HOME": t.TempDir(), "AWS_EC2_METADATA_SERVICE_ENDPOINT": url}
+	c := Chain{Env: ambient.Env{Getenv: func(name string) string { return env[name] }}}
+	searched := make(chan struct{})
+	go func() {
+		defer close(searched)
+		c.Credentials(context.Background())
+	}()
+	<-reached
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.Credentials(ctx); fault.KindOf(err) != fault.Cancelled {
+		t.Errorf("err = %v", err)
+	}
+	close(release)
+	<-searched
 }

@@ -8,18 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"sync"
 	"time"
 
-	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/llm/ambient"
 )
 
 // early is how long before its end a token is asked for anew. The metadata service hands the old one out until some five
 // minutes before its end.
 const early = 225 * time.Second
-
-// lookup bounds the search for a token.
-const lookup = 15 * time.Second
 
 // Token is an OAuth access token. Project is that of the credentials, Quota the one that pays for calls; both may be
 // empty.
@@ -44,55 +40,25 @@ func (s Static) Token(context.Context) (Token, error) { return Token(s), nil }
 // gcloud lays down, else the metadata service of the machine. A token is kept until shortly before its end. It is safe
 // for use by many goroutines.
 type Chain struct {
-	File   string              // of credentials; empty: GOOGLE_APPLICATION_CREDENTIALS, else where gcloud puts one
-	Getenv func(string) string // nil: os.Getenv
-	Now    func() time.Time    // nil: time.Now
+	File string // of credentials; empty: GOOGLE_APPLICATION_CREDENTIALS, else where gcloud puts one
+	Env  ambient.Env
 
-	mu   sync.Mutex
-	have Token
-}
-
-func (c *Chain) getenv(name string) string {
-	if c.Getenv != nil {
-		return c.Getenv(name)
-	}
-	return os.Getenv(name)
-}
-
-func (c *Chain) now() time.Time {
-	if c.Now != nil {
-		return c.Now()
-	}
-	return time.Now()
+	kept ambient.Kept[Token]
 }
 
 // Token implements [Source].
 func (c *Chain) Token(ctx context.Context) (Token, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.have.Value != "" && c.now().Before(c.have.Expires.Add(-early)) {
-		return c.have, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, lookup)
-	defer cancel()
-	found, err := c.file(ctx)
-	if err == nil && found.Value == "" {
-		found, err = c.metadata(ctx)
-	}
-	if err != nil {
-		return Token{}, err
-	}
-	if found.Value == "" {
-		return Token{}, none("no Google credentials were found for Vertex AI").
-			WithTry("an api_key, or a service account's file that credentials_file or GOOGLE_APPLICATION_CREDENTIALS names")
-	}
-	c.have = found
-	return found, nil
-}
-
-// none is the fault for credentials that are not there, or no good.
-func none(format string, args ...any) *fault.Error {
-	return fault.New(fault.Upstream, format, args...).WithCode("server_error")
+	return c.kept.Get(ctx, c.Env, early, func(ctx context.Context) (Token, time.Time, error) {
+		found, err := c.file(ctx)
+		if err == nil && found.Value == "" {
+			found, err = c.metadata(ctx)
+		}
+		if err == nil && found.Value == "" {
+			err = ambient.None("no Google credentials were found for Vertex AI").
+				WithTry("an api_key, or a service account's file that credentials_file or GOOGLE_APPLICATION_CREDENTIALS names")
+		}
+		return found, found.Expires, err
+	})
 }
 
 // credentials is a file of them, of the types that we know.
@@ -111,7 +77,7 @@ type credentials struct {
 
 // file trades what stands in a file for a token. It finds nothing where no file is named and gcloud has put none.
 func (c *Chain) file(ctx context.Context) (Token, error) {
-	path := cmp.Or(c.File, c.getenv("GOOGLE_APPLICATION_CREDENTIALS"))
+	path := cmp.Or(c.File, c.Env.Get("GOOGLE_APPLICATION_CREDENTIALS"))
 	named := path != ""
 	if !named {
 		path = c.usual()
@@ -121,12 +87,12 @@ func (c *Chain) file(ctx context.Context) (Token, error) {
 		if !named {
 			return Token{}, nil // most machines have none
 		}
-		return Token{}, fault.Wrap(fault.Upstream, err, "the file of Google credentials cannot be read").WithCode("server_error").
+		return Token{}, ambient.Unread(err, "the file of Google credentials cannot be read").
 			WithTry("credentials_file or GOOGLE_APPLICATION_CREDENTIALS that name a file which the gateway's user can read")
 	}
 	var keys credentials
 	if json.Unmarshal(raw, &keys) != nil {
-		return Token{}, none("the file of Google credentials is not JSON")
+		return Token{}, ambient.None("the file of Google credentials is not JSON")
 	}
 	switch keys.Type {
 	case "service_account":
@@ -134,17 +100,17 @@ func (c *Chain) file(ctx context.Context) (Token, error) {
 	case "authorized_user":
 		return c.authorizedUser(ctx, keys)
 	}
-	return Token{}, none("the file of Google credentials is of the type %q, which is not known here", keys.Type).
+	return Token{}, ambient.None("the file of Google credentials is of the type %q, which is not known here", keys.Type).
 		WithTry("the file of a service account, gcloud auth application-default login, or a machine whose metadata service gives tokens")
 }
 
 // usual is where gcloud puts credentials. Nowhere else: a file below the working directory is somebody else's.
 func (c *Chain) usual() string {
-	dir := c.getenv("CLOUDSDK_CONFIG")
+	dir := c.Env.Get("CLOUDSDK_CONFIG")
 	if dir == "" && runtime.GOOS == "windows" {
-		dir = filepath.Join(c.getenv("APPDATA"), "gcloud")
+		dir = filepath.Join(c.Env.Get("APPDATA"), "gcloud")
 	} else if dir == "" {
-		dir = filepath.Join(c.getenv("HOME"), ".config", "gcloud")
+		dir = filepath.Join(c.Env.Get("HOME"), ".config", "gcloud")
 	}
 	if !filepath.IsAbs(dir) {
 		return ""
@@ -154,21 +120,21 @@ func (c *Chain) usual() string {
 
 // metadata asks the machine's metadata service. On other machines nothing answers.
 func (c *Chain) metadata(ctx context.Context) (Token, error) {
-	if c.getenv("NO_GCE_CHECK") == "true" {
+	if c.Env.Get("NO_GCE_CHECK") == "true" {
 		return Token{}, nil
 	}
-	base := "http://" + cmp.Or(c.getenv("GCE_METADATA_HOST"), "169.254.169.254") + "/computeMetadata/v1/"
+	base := "http://" + cmp.Or(c.Env.Get("GCE_METADATA_HOST"), "169.254.169.254") + "/computeMetadata/v1/"
 	ask := func(path string) []byte {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, nil)
 		if err != nil {
 			return nil
 		}
 		req.Header.Set("Metadata-Flavor", "Google")
-		raw, _, err := fetch(near, req)
-		if err != nil {
+		said, err := ambient.Near(req)
+		if err != nil || !said.OK {
 			return nil
 		}
-		return raw
+		return said.Body
 	}
 	t, ok := c.read(ask("instance/service-accounts/default/token"))
 	if !ok {

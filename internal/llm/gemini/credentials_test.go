@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"context"
 	"crypto"
 	"crypto/rand"
 	"crypto/rsa"
@@ -21,6 +22,7 @@ import (
 	"time"
 
 	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/llm/ambient"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -168,7 +170,7 @@ func TestChain(t *testing.T) {
 			if env["GCE_METADATA_HOST"] == "" {
 				env["NO_GCE_CHECK"] = "true"
 			}
-			c := Chain{File: tt.file, Getenv: func(name string) string { return env[name] }, Now: func() time.Time { return noon }}
+			c := Chain{File: tt.file, Env: ambient.Env{Getenv: func(name string) string { return env[name] }, Now: func() time.Time { return noon }}}
 			got, err := c.Token(t.Context())
 			if err != nil {
 				if e, ok := fault.As(err); !ok || e.Kind != fault.Upstream || !strings.Contains(e.Message, tt.want) || strings.Contains(err.Error(), "secret") {
@@ -194,7 +196,7 @@ func TestCredentialsOfTheWorkingDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, env := range []map[string]string{{"NO_GCE_CHECK": "true"}, {"NO_GCE_CHECK": "true", "CLOUDSDK_CONFIG": dir}} {
-		c := Chain{Getenv: func(name string) string { return env[name] }}
+		c := Chain{Env: ambient.Env{Getenv: func(name string) string { return env[name] }}}
 		if _, err := c.Token(t.Context()); err == nil || !strings.Contains(err.Error(), "no Google credentials were found") {
 			t.Errorf("%v: err = %v", env, err)
 		}
@@ -205,14 +207,43 @@ func TestChainAsksAgainBeforeTheEnd(t *testing.T) {
 	var asked []string
 	env := map[string]string{"HOME": t.TempDir(), "APPDATA": t.TempDir(), "GCE_METADATA_HOST": strings.TrimPrefix(services(t, &asked), "http://")}
 	now := noon
-	c := Chain{Getenv: func(name string) string { return env[name] }, Now: func() time.Time { return now }}
+	c := Chain{Env: ambient.Env{Getenv: func(name string) string { return env[name] }, Now: func() time.Time { return now }}}
 	for _, step := range []struct {
 		at    time.Duration
 		asked int
-	}{{0, 2}, {time.Minute, 2}, {56 * time.Minute, 2}, {57 * time.Minute, 4}} {
+	}{{0, 2}, {time.Minute, 2}, {56 * time.Minute, 2}, {61 * time.Minute, 4}} { // the end is at 60, what is before it is ambient's
 		now = noon.Add(step.at)
 		if _, err := c.Token(t.Context()); err != nil || len(asked) != step.asked {
 			t.Errorf("after %s: %d requests, want %d (%v)", step.at, len(asked), step.asked, err)
 		}
 	}
+}
+
+// One who does not want to wait is not held up by another one's search.
+func TestChainIsWaitedForByWhoWantsTo(t *testing.T) {
+	reached, release := make(chan struct{}, 1), make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		select {
+		case reached <- struct{}{}:
+		default:
+		}
+		<-release
+	}))
+	defer srv.Close()
+	url := srv.URL
+	env := map[string]string{"HOME": t.TempDir(), "APPDATA": t.TempDir(), "GCE_METADATA_HOST": strings.TrimPrefix(url, "http://")}
+	c := Chain{Env: ambient.Env{Getenv: func(name string) string { return env[name] }}}
+	searched := make(chan struct{})
+	go func() {
+		defer close(searched)
+		c.Token(context.Background())
+	}()
+	<-reached
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.Token(ctx); fault.KindOf(err) != fault.Cancelled {
+		t.Errorf("err = %v", err)
+	}
+	close(release)
+	<-searched
 }

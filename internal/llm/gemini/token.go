@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/rand"
@@ -11,13 +12,12 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
-	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
+	"github.com/hardshell-dev/hardshell/internal/llm/ambient"
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
 
@@ -28,40 +28,7 @@ const (
 	tokenURI = "https://oauth2.googleapis.com/token"
 	// lifetime is how long a signed claim holds; the service allows an hour at most.
 	lifetime = time.Hour
-	// maxAnswer bounds what is read of a service that gives tokens.
-	maxAnswer = 64 << 10
 )
-
-func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-
-// near asks the service beside this process; no proxy stands between, and where there is none nobody waits long.
-// tokenService may be behind a proxy.
-var (
-	near = &http.Client{
-		Timeout:       5 * time.Second,
-		Transport:     &http.Transport{DialContext: (&net.Dialer{Timeout: time.Second}).DialContext, DisableKeepAlives: true},
-		CheckRedirect: noRedirect,
-	}
-	tokenService = &http.Client{Timeout: lookup, CheckRedirect: noRedirect}
-)
-
-// fetch asks one of them. An answer that is not 200 is empty; why is the code that an OAuth service gives.
-func fetch(client *http.Client, req *http.Request) (raw []byte, why string, err error) {
-	res, err := client.Do(req)
-	if err != nil {
-		return nil, "", err
-	}
-	defer res.Body.Close()
-	raw, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer))
-	if err != nil || res.StatusCode == http.StatusOK {
-		return raw, "", err
-	}
-	var said struct {
-		Error string `json:"error"`
-	}
-	json.Unmarshal(raw, &said) // another form says nothing of use
-	return nil, said.Error, nil
-}
 
 // read reads a token as all of the services write it.
 func (c *Chain) read(raw []byte) (Token, bool) {
@@ -72,37 +39,33 @@ func (c *Chain) read(raw []byte) (Token, bool) {
 	if json.Unmarshal(raw, &told) != nil || told.Value == "" {
 		return Token{}, false
 	}
-	return Token{Value: told.Value, Expires: c.now().Add(time.Duration(told.Seconds) * time.Second)}, true
+	return Token{Value: told.Value, Expires: c.Env.Time().Add(time.Duration(told.Seconds) * time.Second)}, true
 }
 
 // trade posts a form for a token.
 func (c *Chain) trade(ctx context.Context, address string, form url.Values, whose string) (Token, error) {
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "https" && !loopback(u.Hostname()) {
-		return Token{}, none("the token_uri of the Google credentials is not an https address")
+	if err != nil || u.Scheme != "https" && !ambient.Loopback(u.Hostname()) {
+		return Token{}, ambient.None("the token_uri of the Google credentials is not an https address")
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form.Encode()))
 	if err != nil {
-		return Token{}, none("the token_uri of the Google credentials is not an https address")
+		return Token{}, ambient.None("the token_uri of the Google credentials is not an https address")
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	raw, why, err := fetch(tokenService, req)
+	said, err := ambient.Far(req)
 	if err != nil {
-		return Token{}, none("the token service of %s cannot be reached", whose)
+		return Token{}, ambient.None("the token service of %s cannot be reached", whose)
 	}
-	t, ok := c.read(raw)
-	if !ok {
-		if why == "" {
-			why = "no token"
+	t, ok := c.read(said.Body)
+	if !ok || !said.OK {
+		var refusal struct {
+			Error string `json:"error"`
 		}
-		return Token{}, none("the token service refused %s: %.40q", whose, why).WithTry("credentials that have not been revoked, and a clock that is right")
+		json.Unmarshal(said.Body, &refusal) // another form says nothing of use
+		return Token{}, ambient.None("the token service refused %s: %.40q", whose, cmp.Or(refusal.Error, "no token")).WithTry("credentials that have not been revoked, and a clock that is right")
 	}
 	return t, nil
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // serviceAccount signs a claim with the account's key (RFC 7523).
@@ -110,9 +73,9 @@ func (c *Chain) serviceAccount(ctx context.Context, keys credentials) (Token, er
 	if keys.TokenURI == "" {
 		keys.TokenURI = tokenURI
 	}
-	claim, err := keys.claim(c.now())
+	claim, err := keys.claim(c.Env.Time())
 	if err != nil {
-		return Token{}, none("the private_key of the service account %s cannot be used: %s", keys.ClientEmail, err).
+		return Token{}, ambient.None("the private_key of the service account %s cannot be used: %s", keys.ClientEmail, err).
 			WithTry("the file as the console gave it")
 	}
 	t, err := c.trade(ctx, keys.TokenURI, url.Values{"grant_type": {"urn:ietf:params:oauth:grant-type:jwt-bearer"}, "assertion": {claim}},

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -76,7 +77,8 @@ func (b *Box) save(l *layout) error {
 }
 
 func (b *Box) write(l *layout) error {
-	r := record{Lasting: b.lasting, Report: b.report, Jail: l.Jail, UID: l.id.host, Groups: b.groups.dirs, Tmp: b.tmp, Version: b.version, Process: identifyProcess(b.pid)}
+	b.self = identifyProcess(b.pid)
+	r := record{Lasting: b.lasting, Report: b.report, Jail: l.Jail, UID: l.id.host, Groups: b.groups.dirs, Tmp: b.tmp, Version: b.version, Process: b.self}
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err == nil {
 		err = writeOwn(filepath.Join(b.dir, draftName), append(text, '\n'))
@@ -129,7 +131,7 @@ func Attach(ctx context.Context, dir string, fence uint64) (*Box, error) {
 		return nil, err
 	}
 	b := newBox(dir, conn, saved.Jail, saved.UID)
-	b.report, b.groups.dirs, b.version, b.tmp = saved.Report, saved.Groups, saved.Version, saved.Tmp
+	b.report, b.groups.dirs, b.version, b.tmp, b.self = saved.Report, saved.Groups, saved.Version, saved.Tmp, saved.Process
 	if err = b.send(resident.Hello{Version: b.version, Fence: fence}.Append(nil), nil); err == nil {
 		limited, cancel := context.WithTimeoutCause(ctx, startLimit, fault.New(fault.Unavailable, "the sandbox did not answer within %v", startLimit))
 		defer cancel()
@@ -174,9 +176,30 @@ func (b *Box) Rest() (bool, error) {
 	}
 	err := b.Close()
 	if err == nil {
-		err = os.Remove(filepath.Join(b.dir, reportName))
+		err = b.unknow()
 	}
 	return true, err
+}
+
+// unknow removes the report of this box, which has ended. Another box may live in the folder by now, or have lived: its
+// report stays. None comes while we look, for we hold what it would need.
+func (b *Box) unknow() error {
+	log, err := unix.Open(filepath.Join(b.dir, logName), unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	if err == nil {
+		defer unix.Close(log)
+		err = unix.Flock(log, unix.LOCK_EX|unix.LOCK_NB)
+	}
+	if err == unix.ENOENT || err == unix.EWOULDBLOCK {
+		return nil // the folder is gone, or somebody's
+	}
+	saved, unread := readRecord(b.dir)
+	if err = cmp.Or(err, unread); err == nil && saved.Process == b.self {
+		err = os.Remove(filepath.Join(b.dir, reportName))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // rests takes the answer to Rest's question.

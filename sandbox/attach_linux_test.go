@@ -1,6 +1,7 @@
 package sandbox_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -159,6 +160,91 @@ func TestAStaleOwnerCanDoNothing(t *testing.T) {
 	}
 	if got := run(t, newer, bash("echo mine")); got.out != "mine\n" {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// TestAStartThatIsCutOffSaysSo: the resident has heard of the command, and whoever comes next finds it.
+func TestAStartThatIsCutOffSaysSo(t *testing.T) {
+	p, box := leased(t, 0)
+	resident := p.resident(t)
+	eventually(t, "it has heard all", func() bool { return sandbox.Unheard(box) == 0 })
+	must(t, unix.Kill(resident, unix.SIGSTOP))
+	t.Cleanup(func() { unix.Kill(resident, unix.SIGCONT) })
+	eventually(t, "it hears nothing", func() bool {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", resident))
+		return bytes.Contains(text, []byte(") T "))
+	})
+	c, failed := bash("echo ran"), make(chan error, 1)
+	go func() {
+		_, err := box.Start(context.Background(), c)
+		failed <- err
+	}()
+	eventually(t, "it is told of the command", func() bool { return sandbox.Unheard(box) > 0 })
+	must(t, box.Detach())
+	if err := <-failed; codeOf(err) != "handed_over" {
+		t.Errorf("got %v", err)
+	}
+	must(t, unix.Kill(resident, unix.SIGCONT))
+	next, err := sandbox.Attach(t.Context(), p.spec.Dir, 11)
+	must(t, err)
+	t.Cleanup(func() { next.Close() })
+	if got := wait(t, start(t, next, c)); got.out != "ran\n" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func codeOf(err error) string {
+	if e, ok := fault.As(err); ok {
+		return e.Code
+	}
+	return ""
+}
+
+// resident is the pid of a box's resident, as its report has it.
+func (p place) resident(t *testing.T) int {
+	t.Helper()
+	pid, _ := p.report(t)["process"].(map[string]any)["pid"].(float64)
+	if pid == 0 {
+		t.Fatal("the report names no resident")
+	}
+	return int(pid)
+}
+
+func (p place) report(t *testing.T) (all map[string]any) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(p.spec.Dir, "report.json"))
+	must(t, err)
+	must(t, json.Unmarshal(text, &all))
+	return all
+}
+
+// TestARestForgetsItsOwnBoxOnly, and not one that has come into the folder while it went.
+func TestARestForgetsItsOwnBoxOnly(t *testing.T) {
+	for name, attached := range map[string]bool{"made": false, "attached": true} {
+		for another, known := range map[string]bool{"its own report": false, "another's report": true} {
+			t.Run(name+", "+another, func(t *testing.T) {
+				p, box := leased(t, 0)
+				if attached {
+					must(t, box.Detach())
+					var err error
+					box, err = sandbox.Attach(t.Context(), p.spec.Dir, 11)
+					must(t, err)
+				}
+				if known {
+					all := p.report(t)
+					all["process"] = map[string]any{"pid": 1, "start": 1, "boot": "another"}
+					text, err := json.Marshal(all)
+					must(t, err)
+					must(t, os.WriteFile(filepath.Join(p.spec.Dir, "report.json"), text, 0o600))
+				}
+				if ended, err := box.Rest(); !ended || err != nil {
+					t.Fatalf("it rests: %v, %v", ended, err)
+				}
+				if sandbox.Known(p.spec.Dir) != known {
+					t.Errorf("afterwards a box is known: %v", !known)
+				}
+			})
+		}
 	}
 }
 

@@ -31,6 +31,7 @@ type Box struct {
 
 	version uint32    // of the protocol that the resident speaks
 	pid     int       // the resident's; 0 if we did not make it
+	self    processID // the resident, as its report names it
 	lasting bool      // it outlives us
 	once    bool      // it ends with its only call
 	lastEnd time.Time // of a call, when we came to own it
@@ -109,7 +110,7 @@ func (b *Box) Start(ctx context.Context, c process.Command) (*process.Job, error
 	reply, ok := <-q.answer
 	switch {
 	case !ok:
-		return nil, fault.New(fault.Unavailable, "the sandbox ended")
+		return nil, b.why()
 	case reply.State == resident.StateFailed:
 		b.drop(number, at, q.call)
 		return nil, fault.New(fault.Unavailable, "the command was not started: %s", reply.Error)

@@ -87,9 +87,13 @@ func (s *Service) owned() error {
 		return fault.Wrap(fault.Unavailable, err, "The containers' folder is not to be read.")
 	}
 	if string(text) != strconv.FormatUint(s.fence, 10) {
-		return fault.New(fault.Conflict, "Another server has taken over the containers.").WithCode(CodeHandedOver)
+		return takenOver()
 	}
 	return nil
+}
+
+func takenOver() error {
+	return fault.New(fault.Conflict, "Another server has taken over the containers.").WithCode(CodeHandedOver)
 }
 
 // inOrder notes that this run of the machine has lost nothing: from here on a folder that is absent was never made.
@@ -256,6 +260,7 @@ func (s *Service) letGo(ctx context.Context, p *place) error {
 	p.tree = nil
 	p.mu.Unlock()
 	s.watch.remove(tree)
+	p.narrowing.pass()
 	if err := keeper.Detach(); err != nil {
 		return fmt.Errorf("hand over container: %w", err)
 	}

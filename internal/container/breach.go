@@ -109,8 +109,8 @@ func (s *Service) afterwards(ctx context.Context, p *place, b *boot, c process.C
 // startIn starts a command in the container's box, and once more in the next one if this one was ended before it could.
 func (s *Service) startIn(ctx context.Context, p *place, b *boot, c process.Command) (Job, *boot, error) {
 	job, err := b.box.Start(ctx, c)
-	if err == nil {
-		return job, b, nil
+	if err == nil || handedOver(err) {
+		return job, b, err
 	}
 	found, again := s.afterwards(ctx, p, b, c)
 	if !again {

@@ -145,9 +145,11 @@ func (s *Service) start(ctx context.Context, p *place, ws Workspace, c Command) 
 	e.job, b, err = s.startIn(ctx, p, b, process.Command{Key: c.Key, Index: c.Index, Argv: argv, Env: c.environment(ws.Shell),
 		Dir: c.dir(), Stdin: c.stdin(), Timeout: e.timeout, Lease: c.Lease, Fence: c.Fence})
 	if err != nil {
-		e.widen()
 		e.span.close()
-		e.removeScript()
+		if !handedOver(err) { // else it may run, and be its next owner's
+			e.widen()
+			e.removeScript()
+		}
 		return nil, failed(err, "The command could not be started.")
 	}
 	e.boot, e.isolation, e.restarted = b, b.box.Isolation(), b.restarted()

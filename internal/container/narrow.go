@@ -1,6 +1,7 @@
 package container
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,7 +32,13 @@ type narrowing struct {
 	own egress.Policy // the container's
 	by  map[string]*narrowed
 	box Box // the one that lives; nil where none does
+	// passed says that the box goes to another gateway. It is never widened from here any more, and what is written down
+	// is the other's: of a command that was on its way in nobody knows whether it runs.
+	passed bool
 }
+
+// unread is the call of which all is held that was written down and could not be read. No call's key is empty.
+const unread = ""
 
 // narrowed is the policy of one call.
 type narrowed struct {
@@ -59,6 +66,21 @@ func (n *narrowing) apply() error {
 		return fault.New(fault.Unsupported, "This runtime can't narrow a container's network.").WithTry("leave network_policy out, or use a new container")
 	}
 	return narrower.Narrow(n.all())
+}
+
+// pass leaves what is held, and its file, to the box's next owner.
+func (n *narrowing) pass() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.passed = true
+}
+
+// holdable says whether the box is still this gateway's to narrow and to widen. It needs the narrowing's mu.
+func (s *Service) holdable(n *narrowing) error {
+	if n.passed {
+		return takenOver()
+	}
+	return s.owned()
 }
 
 // entered is a new box: what is asked holds before anything runs in it.
@@ -98,6 +120,9 @@ func (s *Service) narrow(p *place, call string, asked *NetworkPolicy) (release f
 	n := &p.narrowing
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if err := s.holdable(n); err != nil {
+		return nil, err
+	}
 	n.dir, n.own = spec.Dir, spec.Egress.Policy
 	release = sync.OnceFunc(func() { s.widen(p, call) })
 	if by := n.by[call]; by != nil && slices.Equal(by.domains, policy.Domains()) {
@@ -127,7 +152,7 @@ func (s *Service) widen(p *place, call string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	by := n.by[call]
-	if by == nil {
+	if by == nil || s.holdable(n) != nil {
 		return
 	}
 	if by.held--; by.held > 0 {
@@ -166,7 +191,8 @@ func (n *narrowing) save() error {
 	return nil
 }
 
-// restore reads what an earlier gateway wrote down. What it can't read lets nothing through.
+// restore reads what an earlier gateway wrote down. What it can't read lets nothing through, until all has ended that it
+// may be of.
 func (n *narrowing) restore(spec Spec) (egress.Policy, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -190,9 +216,10 @@ func (n *narrowing) restore(spec Spec) (egress.Policy, error) {
 		n.by[call] = by
 	}
 	if err != nil {
-		return egress.Policy{}, fmt.Errorf("read the container's network policy: %w", err)
+		n.by = map[string]*narrowed{unread: {}}
+		err = fmt.Errorf("read the container's network policy: %w", err)
 	}
-	return n.all(), nil
+	return n.all(), err
 }
 
 // keep holds, of what was restored, that of the calls that live, each until its last command has ended.
@@ -205,11 +232,16 @@ func (s *Service) keep(p *place, box Box, live []Job) {
 		return
 	}
 	for _, job := range live {
-		if by := n.by[job.Key()]; by != nil {
+		for _, call := range []string{job.Key(), unread} {
+			by := n.by[call]
+			if by == nil {
+				continue
+			}
 			by.held++
 			s.wg.Go(func() {
-				<-job.Done()
-				s.widen(p, job.Key())
+				if _, err := job.Wait(context.Background()); !handedOver(err) { // else it goes on
+					s.widen(p, call)
+				}
 			})
 		}
 	}

@@ -67,7 +67,12 @@ func (s *Service) Reattach(ctx context.Context, org, containerID string, c Comma
 	e := &Execution{service: s, place: p, boot: b, tree: tree, job: found.Job, script: scriptName(c), workspace: ws, isolation: isolation,
 		timeout: s.limits.timeout(c.Timeout), chars: s.limits.output(c.MaxOutput), begun: found.Begun, done: make(chan struct{})}
 	e.output = c.output(ws)
-	if e.widen, err = s.narrow(p, c.Key, c.Network); err != nil {
+	e.widen, err = s.narrow(p, c.Key, c.Network)
+	if handedOver(err) {
+		s.leave(p)
+		return nil, found.State, err
+	}
+	if err != nil {
 		s.log.Error("a command's network policy can't be held any more", "container", containerID, "error", err)
 		e.widen = func() {}
 		defer e.Cancel()

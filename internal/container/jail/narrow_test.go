@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/internal/container"
@@ -145,10 +146,47 @@ func TestANarrowedCommandOutlivesItsGateway(t *testing.T) {
 	if r, err := e.Wait(ctx); err != nil || reached(r) != "a" {
 		t.Errorf("it reached %q, %v", reached(r), err)
 	}
-	for range 50 { // its job's end is seen twice, by whoever reattached and by who adopted
-		if reached(run(t, second, ctx, c.ID, askBoth)) == "a b" {
-			return
+	untilWide(t, second, ctx, c.ID) // its job's end is seen twice, by whoever reattached and by who adopted
+}
+
+// untilWide waits until a container reaches all that it may.
+func untilWide(t *testing.T, s *container.Service, ctx context.Context, id string) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); reached(run(t, s, ctx, id, askBoth)) != "a b"; {
+		if time.Now().After(end) {
+			t.Fatal("afterwards it is still narrow")
 		}
 	}
-	t.Error("afterwards it is still narrow")
+}
+
+// TestANarrowedCommandOutlivesTwoGateways, of which the second one only adopts it: nobody asks for it there.
+func TestANarrowedCommandOutlivesTwoGateways(t *testing.T) {
+	n := newInternet(t, "a.test", "b.test")
+	data := t.TempDir()
+	first, ctx, end := opened(t, data, n.network(t, "*"))
+	c, err := first.Create(ctx, org, container.CreateSpec{Network: allow("a.test", "b.test")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := container.Command{Key: "call", Script: "until [ -e go ]; do sleep 0.02; done", Network: allow("a.test")}
+	if _, err := first.Exec(ctx, org, c.ID, command); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.HandOver(ctx); err != nil {
+		t.Fatal(err)
+	}
+	end()
+	second, ctx, end := opened(t, data, n.network(t, "*"))
+	if err := second.HandOver(ctx); err != nil {
+		t.Fatal(err)
+	}
+	end()
+	third, ctx := networked(t, data, n.network(t, "*"))
+	if got := reached(run(t, third, ctx, c.ID, askBoth)); got != "a" {
+		t.Errorf("beside it, in the third: %q", got)
+	}
+	if err := os.WriteFile(filepath.Join(data, "containers", c.ID, "workspace", "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	untilWide(t, third, ctx, c.ID) // its end is seen by nobody but who adopted it
 }

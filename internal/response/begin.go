@@ -87,10 +87,11 @@ func (s *Service) Begin(ctx context.Context, b Begin) (*Run, error) {
 	if closed {
 		err := fault.New(fault.Unavailable, "The server is stopping.")
 		r.cancel(err)
-		if b.Store && r.unborn == nil {
-			// Nobody knows the id yet, so nobody misses the row. If this fails the next start ends it.
+		if r.unborn == nil && (b.Store || b.Key != "") {
+			// Nobody knows the id yet, so nobody misses the row, and the request's name is to be had again. If this fails
+			// the next start ends it.
 			s.db.Write(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
-				if _, err := tx.Exec(`DELETE FROM response_key WHERE org = $1 AND key = $2 AND response_id = $3`, b.Org, b.Key, r.id); err != nil {
+				if err := releaseKey(tx, r, b); err != nil {
 					return err
 				}
 				_, err := tx.Exec(`DELETE FROM response WHERE id = $1`, r.id)

@@ -172,6 +172,37 @@ func TestALateEndThatWasRefusedIsDeleted(t *testing.T) {
 	}
 }
 
+// What the log has of it goes too: nobody holds on to its events any more, and who follows it is told.
+func TestAnEndThatWasRefusedIsDeletedWithItsEvents(t *testing.T) {
+	s := newService(t)
+	r := begin(t, s, Begin{Store: true})
+	announce(t, r)
+	if err := r.Sync(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	refuse := func(query string) {
+		if err := s.db.Write(within(t), func(tx *sql.Tx) error { _, err := tx.Exec(query); return err }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refuse(`CREATE TRIGGER full BEFORE UPDATE ON response BEGIN SELECT RAISE(ABORT, 'full'); END`)
+	if err := r.Finish(within(t), End{Status: openai.Completed}); err == nil {
+		t.Fatal("the disk has taken the end")
+	}
+	if err := s.Delete(within(t), org, r.ID()); err != nil {
+		t.Fatal(err)
+	}
+	refuse(`DROP TRIGGER full`)
+	until(t, func() bool { // the flush that wrote it holds it for a moment, too
+		s.log.mu.Lock()
+		defer s.log.mu.Unlock()
+		return len(s.log.live) == 0
+	})
+	if _, err := r.Wait(within(t)); fault.KindOf(err) != fault.Conflict {
+		t.Errorf("who waits for it is told %v", err)
+	}
+}
+
 // refuseRows has the disk refuse every new response from now on, or take them again.
 func refuseRows(t *testing.T, s *Service, yes bool) {
 	t.Helper()

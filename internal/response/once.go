@@ -43,14 +43,10 @@ func (s *Service) claimKey(tx *sql.Tx, r *Run, b Begin) error {
 	if b.Key == "" {
 		return nil
 	}
-	id := r.id
-	if !b.Store {
-		id = ""
-	}
 	now := s.clock()
 	res, err := tx.Exec(`INSERT INTO response_key (org, key, digest, response_id, expires) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (org, key) DO UPDATE SET digest = excluded.digest, response_id = excluded.response_id, expires = excluded.expires
-		WHERE response_key.expires <= $6`, b.Org, b.Key, b.Digest, id, now.Add(keyLife).UnixMilli(), now.UnixMilli())
+		WHERE response_key.expires <= $6`, b.Org, b.Key, b.Digest, keyedID(r), now.Add(keyLife).UnixMilli(), now.UnixMilli())
 	if err != nil {
 		return fmt.Errorf("begin response: %w", err)
 	}
@@ -60,6 +56,20 @@ func (s *Service) claimKey(tx *sql.Tx, r *Run, b Begin) error {
 		return fault.New(fault.Conflict, "The request of this Idempotency-Key has been taken already.").WithCode(CodeKeyTaken)
 	}
 	return nil
+}
+
+// releaseKey takes the name back of a response that was not begun after all.
+func releaseKey(tx *sql.Tx, r *Run, b Begin) error {
+	_, err := tx.Exec(`DELETE FROM response_key WHERE org = $1 AND key = $2 AND digest = $3 AND response_id = $4`, b.Org, b.Key, b.Digest, keyedID(r))
+	return err
+}
+
+// keyedID is the response that a name stands for; empty is one that is not stored.
+func keyedID(r *Run) string {
+	if !r.stored {
+		return ""
+	}
+	return r.id
 }
 
 // Wait returns a stored response when it has ended.

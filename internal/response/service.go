@@ -284,7 +284,7 @@ func (s *Service) deleteUnsealed(ctx context.Context, org string, r *Run) error 
 	if s.running(org, r.id) == nil { // somebody else was quicker
 		return err
 	}
-	s.forget(r)
+	r.sealed(taken(r.id)) // whoever follows it is told, and the log lets its events go
 	return nil
 }
 

@@ -22,6 +22,21 @@ type SandboxBackend interface {
 	Denial(place Place, spec PlaceSpec, dir string, code int, said []byte) (sandbox.Denial, bool)
 }
 
+// ElsewhereBackend is a backend whose commands see other folders than this process does, so that it judges them itself.
+type ElsewhereBackend interface {
+	SandboxBackend
+	// Folder is a session's or a turn's folder as commands name it, or says why there can be none.
+	Folder(dir string) (string, error)
+}
+
+// folder is a working folder as a backend's commands know it.
+func folder(b SandboxBackend, dir string) (string, error) {
+	if elsewhere, ok := b.(ElsewhereBackend); ok {
+		return elsewhere.Folder(dir)
+	}
+	return realFolder(dir)
+}
+
 // Place is a sandbox in which commands run. A *sandbox.Box is one.
 type Place interface {
 	process.Starter

@@ -48,7 +48,10 @@ func DefaultSandbox() sandbox.Policy {
 }
 
 func (c SessionConfig) orDefault() (SessionConfig, error) {
-	cwd, err := realFolder(c.Cwd)
+	if c.Backend == nil {
+		c.Backend = LocalBackend{}
+	}
+	cwd, err := folder(c.Backend, c.Cwd)
 	if err != nil {
 		return c, err
 	}
@@ -71,9 +74,6 @@ func (c SessionConfig) orDefault() (SessionConfig, error) {
 	}
 	if c.Environ == nil {
 		c.Environ = os.Environ()
-	}
-	if c.Backend == nil {
-		c.Backend = LocalBackend{}
 	}
 	if c.Observer == nil {
 		c.Observer = unobserved{}

@@ -93,7 +93,7 @@ func (s *Session) TurnContext() TurnContext {
 
 // Begin begins a turn. Its calls end when the context does.
 func (s *Session) Begin(ctx context.Context, c TurnContext) (*Turn, error) {
-	cwd, err := realFolder(c.Cwd)
+	cwd, err := folder(s.config.Backend, c.Cwd)
 	if err != nil {
 		return nil, err
 	}

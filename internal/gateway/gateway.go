@@ -4,7 +4,7 @@
 // It knows no API: a door (gateway/openai and its sisters) registers routes and says how errors look there. It does
 // not listen and it decides nothing about models or containers.
 //
-// What holds: every route answers under /v1 and /api/v1; every request, on loopback too, passes the Host and Origin
+// What holds: every route of an API answers under /v1 and /api/v1; every request, on loopback too, passes the Host and Origin
 // checks and carries a key with the route's scope before its handler runs, GET /healthz alone excepted; every answer
 // carries an x-request-id of ours; no body, query or key is ever logged.
 package gateway
@@ -113,14 +113,23 @@ func (g *Gateway) Handle(pattern string, scope tenant.Scope, h Handler, errs Err
 		panic("gateway: pattern " + pattern + " is not \"METHOD " + prefixes[0] + "…\"")
 	}
 	for _, prefix := range prefixes {
-		full := prefix + tail
-		g.mux.Handle(method+" "+full, &route{g: g, name: method + " " + rest, scope: scope, serve: h, errs: errs})
-		if g.allow[full] == nil {
-			g.mux.Handle(full, &route{g: g, serve: g.wrongMethod(full), errs: errs})
-		}
-		g.allow[full] = append(g.allow[full], method)
-		g.routes = append(g.routes, Route{Method: method, Path: full, Scope: scope})
+		g.handle(method, prefix+tail, rest, scope, h, errs)
 	}
+}
+
+// HandleAt registers h at one path of its own, for a protocol that is no versioned API. Its requests are guarded like all.
+func (g *Gateway) HandleAt(method, path string, scope tenant.Scope, h Handler, errs ErrorWriter) {
+	g.handle(method, path, path, scope, h, errs)
+}
+
+// handle registers h at full, which the log calls rest.
+func (g *Gateway) handle(method, full, rest string, scope tenant.Scope, h Handler, errs ErrorWriter) {
+	g.mux.Handle(method+" "+full, &route{g: g, name: method + " " + rest, scope: scope, serve: h, errs: errs})
+	if g.allow[full] == nil {
+		g.mux.Handle(full, &route{g: g, serve: g.wrongMethod(full), errs: errs})
+	}
+	g.allow[full] = append(g.allow[full], method)
+	g.routes = append(g.routes, Route{Method: method, Path: full, Scope: scope})
 }
 
 // Routes lists what Handle registered, one entry a prefix.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/hardshell-dev/hardshell/internal/gateway"
+	"github.com/hardshell-dev/hardshell/internal/tenant"
 )
 
 func TestHostAndOrigin(t *testing.T) {
@@ -78,4 +79,29 @@ func TestHostAndOrigin(t *testing.T) {
 			t.Errorf("two Origin headers: %d, want 403", res.StatusCode)
 		}
 	})
+}
+
+// TestAPathOfItsOwn: what is registered beside the API is guarded like it, and stands at its one path.
+func TestAPathOfItsOwn(t *testing.T) {
+	f := start(t, gateway.Options{}, nil)
+	f.g.HandleAt(http.MethodPost, "/own", tenant.ScopeRun, ok, nil)
+	for _, c := range []struct {
+		name, method, path string
+		change             func(*http.Request)
+		status             int
+	}{
+		{"it answers", "POST", "/own", nil, 200},
+		{"no key", "POST", "/own", func(r *http.Request) { r.Header.Del("Authorization") }, 401},
+		{"a wrong key", "POST", "/own", func(r *http.Request) { r.Header.Set("Authorization", "Bearer x") }, 401},
+		{"a key for something else", "POST", "/own", func(r *http.Request) { r.Header.Set("Authorization", "Bearer approve-key") }, 403},
+		{"a web page", "POST", "/own", func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }, 403},
+		{"another host", "POST", "/own", func(r *http.Request) { r.Host = "evil.example" }, 403},
+		{"another method", "GET", "/own", nil, 405},
+		{"the API's root", "POST", "/v1/own", nil, 404},
+		{"below it", "POST", "/own/x", nil, 404},
+	} {
+		if res, text := f.send(t, c.method, c.path, nil, c.change); res.StatusCode != c.status {
+			t.Errorf("%s: %d %s", c.name, res.StatusCode, text)
+		}
+	}
 }

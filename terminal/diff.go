@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -25,11 +26,13 @@ const (
 // command that may change something, and when it is asked. It never follows a link, and what lies in .git is git's.
 type TurnDiffTracker struct {
 	root string
+	most int // files; fewer in tests
 
 	mu       sync.Mutex
 	taken    bool
 	baseline map[string]tracked
-	partial  bool // there are more files than are tracked
+	partial  bool // there were more files than are tracked
+	missed   bool // and so there were when it was asked
 }
 
 // tracked is one file as it was.
@@ -60,7 +63,9 @@ const (
 )
 
 // NewTurnDiffTracker tracks a workspace, for [Turn.Tracker] or [ToolInvocation.Tracker].
-func NewTurnDiffTracker(root string) *TurnDiffTracker { return &TurnDiffTracker{root: root} }
+func NewTurnDiffTracker(root string) *TurnDiffTracker {
+	return &TurnDiffTracker{root: root, most: trackFiles}
+}
 
 // Baseline looks at the workspace as it is before a change. Only the first call of a turn does.
 func (t *TurnDiffTracker) Baseline() error {
@@ -69,7 +74,7 @@ func (t *TurnDiffTracker) Baseline() error {
 	if t.taken {
 		return nil
 	}
-	files, partial, err := look(t.root, nil)
+	files, partial, err := look(t.root, t.most)
 	if err != nil {
 		return err
 	}
@@ -84,10 +89,16 @@ func (t *TurnDiffTracker) Changes() ([]FileChange, error) {
 	if !t.taken {
 		return nil, nil
 	}
-	now, _, err := look(t.root, t.baseline)
+	now, partial, err := look(t.root, t.most)
 	if err != nil {
 		return nil, err
 	}
+	root, err := os.OpenRoot(t.root)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	t.missed = partial
 	names := map[string]bool{}
 	for name := range now {
 		names[name] = true
@@ -102,6 +113,9 @@ func (t *TurnDiffTracker) Changes() ([]FileChange, error) {
 		if had && has && before.same(after) || !had && t.partial {
 			continue // of a workspace that is too large, what was not seen before is not told as new
 		}
+		if had && !has && !gone(root, name) {
+			continue // nor what is not seen now as deleted
+		}
 		c := FileChange{Path: name, Kind: Changed}
 		if !had {
 			c.Kind = Created
@@ -113,6 +127,31 @@ func (t *TurnDiffTracker) Changes() ([]FileChange, error) {
 	}
 	slices.SortFunc(out, func(a, b FileChange) int { return strings.Compare(a.Path, b.Path) })
 	return out, nil
+}
+
+// Partial says whether there are more files than are tracked. What happened to those is not told.
+func (t *TurnDiffTracker) Partial() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.partial || t.missed
+}
+
+// gone says whether a file is surely not where it was, on a path that no link leads away from.
+func gone(root *os.Root, name string) bool {
+	for at := 0; at < len(name); at++ {
+		if name[at] != '/' {
+			continue
+		}
+		dir, err := root.Lstat(name[:at])
+		if err != nil {
+			return errors.Is(err, fs.ErrNotExist)
+		}
+		if !dir.IsDir() {
+			return true
+		}
+	}
+	_, err := root.Lstat(name)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // UnifiedDiff is the turn as one patch; empty when it changed nothing.
@@ -136,8 +175,8 @@ func (a tracked) same(b tracked) bool {
 	return a.changed.Equal(b.changed)
 }
 
-// look walks the workspace. Of files that are as they were before, the contents are taken over.
-func look(dir string, before map[string]tracked) (files map[string]tracked, partial bool, err error) {
+// look walks the workspace.
+func look(dir string, most int) (files map[string]tracked, partial bool, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, false, err
@@ -159,7 +198,7 @@ func look(dir string, before map[string]tracked) (files map[string]tracked, part
 		if err != nil {
 			return nil
 		}
-		if len(files) == trackFiles {
+		if len(files) == most {
 			partial = true
 			return fs.SkipAll
 		}

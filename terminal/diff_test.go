@@ -167,3 +167,46 @@ func TestATurnTracksWhatItsCallsDo(t *testing.T) {
 		t.Errorf("%+v %v", changes, err)
 	}
 }
+
+// A workspace with more files than are tracked: what is only not seen any more was not deleted.
+func TestWhatIsNotSeenIsNotDeleted(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"m/1", "m/2", "m/3", "z/1", "z/2", "z/3"} {
+		write(t, dir, name, "x\n")
+	}
+	tracker := NewTurnDiffTracker(dir)
+	tracker.most = 8
+	if err := tracker.Baseline(); err != nil || tracker.Partial() {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a/1", "a/2", "a/3", "a/4"} { // they come first, and those of z are too many now
+		write(t, dir, name, "new\n")
+	}
+	elsewhere := t.TempDir()
+	write(t, elsewhere, "1", "not ours\n")
+	for _, err := range []error{os.Remove(filepath.Join(dir, "z/2")), os.RemoveAll(filepath.Join(dir, "m")), os.Symlink(elsewhere, filepath.Join(dir, "m"))} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	changes, err := tracker.Changes()
+	var got []string
+	for _, c := range changes {
+		got = append(got, string(c.Kind)+" "+c.Path)
+	}
+	want := "created a/1, created a/2, created a/3, created a/4, created m, deleted m/1, deleted m/2, deleted m/3, deleted z/2"
+	if err != nil || strings.Join(got, ", ") != want || tracker.Partial() {
+		t.Errorf("%v\n%v", err, got)
+	}
+	for _, name := range []string{"a/5", "a/6", "a/7", "a/8"} {
+		write(t, dir, name, "new\n")
+	}
+	if changes, err = tracker.Changes(); err != nil || !tracker.Partial() {
+		t.Errorf("%v, partial %v", err, tracker.Partial())
+	}
+	for _, c := range changes {
+		if c.Kind == Deleted && c.Path != "z/2" && !strings.HasPrefix(c.Path, "m/") {
+			t.Errorf("%s is there, and is told as deleted", c.Path)
+		}
+	}
+}

@@ -7,96 +7,42 @@ import (
 	"sync"
 
 	"github.com/hardshell-dev/hardshell/sandbox/process"
+	"github.com/hardshell-dev/hardshell/terminal/screen"
 	"github.com/hardshell-dev/hardshell/terminal/session"
 )
 
-// events passes a session's events to its observer, and knows which call a live command belongs to.
-type events struct {
+// pruned tells a session's observer of the sessions that made room, and the embedder's own observer of all.
+type pruned struct {
+	session.Observer
 	to Observer
-
-	mu   sync.Mutex
-	live map[int]*liveCall
-}
-
-// liveCall is what is told of a live command when it ends.
-type liveCall struct {
-	deltas *deltas
-	end    ExecCommandEnd
-}
-
-func newEvents(to Observer) *events { return &events{to: to, live: map[int]*liveCall{}} }
-
-// follow is told of a command that may live on, before it starts.
-func (e *events) follow(id int, end ExecCommandEnd) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	end.Session = id
-	e.live[id] = &liveCall{deltas: newDeltas(e.to, end.CallID), end: end}
-}
-
-// forget takes back a follow: the command never started.
-func (e *events) forget(id int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.live, id)
-}
-
-// of is the observer of a session's store. next is one that the embedder wants told too; nil is none.
-func (e *events) of(next session.Observer) session.Observer { return storeEvents{e, next} }
-
-type storeEvents struct {
-	*events
-	next session.Observer
-}
-
-// Output passes a delta on.
-func (e storeEvents) Output(id, stream int, data []byte) {
-	e.mu.Lock()
-	call := e.live[id]
-	e.mu.Unlock()
-	if call != nil {
-		call.deltas.write(stream, data)
-	}
-	if e.next != nil {
-		e.next.Output(id, stream, data)
-	}
-}
-
-// Ended tells of a live command's end.
-func (e storeEvents) Ended(id int, exit process.Exit, err error) {
-	e.mu.Lock()
-	call := e.live[id]
-	delete(e.live, id)
-	e.mu.Unlock()
-	if call != nil {
-		end := call.end
-		end.ExitCode, end.Signal, end.TimedOut = exit.Code, exit.Signal, exit.TimedOut
-		end.Stdout, end.Stderr, end.Duration, end.At = exit.Stdout, exit.Stderr, exit.Ended.Sub(exit.Started), exit.Ended
-		if err != nil {
-			end.Error, end.Message = "io", err.Error()
-		} else if exit.TimedOut {
-			end.Error = "timeout"
-		} else if exit.Signal != "" {
-			end.Error = "signal"
-		}
-		end.Preview, end.Digest = call.deltas.sum()
-		e.to.Observe(end)
-	}
-	if e.next != nil {
-		e.next.Ended(id, exit, err)
-	}
 }
 
 // Pruned tells that room was made.
-func (e storeEvents) Pruned(p session.Pruned) {
-	e.to.Observe(SessionPruned{Session: p.ID, Alive: p.Alive, Why: p.Why})
-	if e.next != nil {
-		e.next.Pruned(p)
+func (p pruned) Pruned(gone session.Pruned) {
+	p.to.Observe(SessionPruned{Session: gone.ID, Alive: gone.Alive, Why: gone.Why})
+	if p.Observer != nil {
+		p.Observer.Pruned(gone)
 	}
 }
 
-// maxDelta is the size of one delta; larger ones are parted.
-const maxDelta = 8 << 10
+// Output passes a delta on.
+func (p pruned) Output(id, stream int, data []byte) {
+	if p.Observer != nil {
+		p.Observer.Output(id, stream, data)
+	}
+}
+
+// Ended passes an end on.
+func (p pruned) Ended(id int, exit process.Exit, err error) {
+	if p.Observer != nil {
+		p.Observer.Ended(id, exit, err)
+	}
+}
+
+const (
+	maxDelta = 8 << 10 // of one delta; larger ones are parted
+	maxLast  = 16 << 10
+)
 
 // deltas passes one call's output to an observer, whole characters and at most so many times, and sums it up for its end.
 type deltas struct {
@@ -107,6 +53,7 @@ type deltas struct {
 	sent     int
 	rest     [3][]byte // of each stream: the begun character
 	preview  []byte
+	last     []byte // the end of all, as much as may say why the command failed
 	digested hash.Hash
 }
 
@@ -120,6 +67,10 @@ func (d *deltas) write(stream int, data []byte) {
 	d.digested.Write(data)
 	if room := TelemetryPreviewMaxBytes + 4 - len(d.preview); room > 0 {
 		d.preview = append(d.preview, data[:min(room, len(data))]...)
+	}
+	d.last = append(d.last, data[max(0, len(data)-maxLast):]...)
+	if len(d.last) > 2*maxLast {
+		d.last = append(d.last[:0], d.last[len(d.last)-maxLast:]...)
 	}
 	data = append(d.rest[stream], data...)
 	d.rest[stream] = nil
@@ -144,6 +95,13 @@ func (d *deltas) send(stream int, chunk []byte) {
 		name = Stderr
 	}
 	d.to.Observe(ExecCommandOutputDelta{CallID: d.callID, Stream: name, Chunk: chunk})
+}
+
+// said is the end of the output, as it would be shown.
+func (d *deltas) said() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return screen.Render(d.last, 0).String()
 }
 
 // sum sends what is left and returns the preview and the digest of everything.

@@ -107,7 +107,7 @@ func (b counted) Transform(spec process.ExecParams, p sandbox.Policy, t process.
 
 func (b counted) Denial(place terminal.Place, spec terminal.PlaceSpec, dir string, code int, said []byte) (sandbox.Denial, bool) {
 	if strings.Contains(string(said), "quota") {
-		return sandbox.Denial{Kind: sandbox.DenialWrite, Evidence: sandbox.ByWords, Denied: "the quota is used up", Allow: "fewer files would fit"}, true
+		return sandbox.Denial{Kind: sandbox.DenialWrite, Evidence: sandbox.ByPolicy, Denied: "the quota is used up", Allow: "fewer files would fit"}, true
 	}
 	return b.LocalBackend.Denial(place, spec, dir, code, said)
 }

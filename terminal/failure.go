@@ -1,6 +1,8 @@
 package terminal
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
 	"github.com/hardshell-dev/hardshell/fault"
@@ -32,7 +34,8 @@ type SignalError struct {
 }
 
 // IoError is a command that could not be started, or whose end will never be known. Stage says where: "sandbox",
-// "start", "session" or "output".
+// "start", "probe" (it runs, and its sandbox does not answer), "session" or "output". The session can always be started
+// again: a sandbox that did not answer is not used for it.
 type IoError struct {
 	Stage   string
 	Message string
@@ -64,6 +67,15 @@ func (*DeniedError) execError()   {}
 func (*SignalError) execError()   {}
 func (*IoError) execError()       {}
 func (*RejectedError) execError() {}
+
+// failedAt is an error of the machinery as the caller gets it: the end of the call itself, and what the caller got wrong,
+// stay what they are.
+func failedAt(ctx context.Context, stage string, err error) error {
+	if cause := context.Cause(ctx); cause != nil && errors.Is(err, cause) || fault.KindOf(err) == fault.Invalid {
+		return err
+	}
+	return ioError(stage, err)
+}
 
 // ioError classes an error of the machinery by the stage where it came up; its message is the public one.
 func ioError(stage string, err error) error {

@@ -54,9 +54,9 @@ func (r ExecResult) labelled() string {
 		fmt.Fprintf(&b, "Exit code: %d\n", *r.ExitCode)
 	}
 	fmt.Fprintf(&b, "Wall time: %s seconds\n", strconv.FormatFloat(round(r.WallTime, 10), 'f', -1, 64))
-	body, truncated := r.body()
-	if truncated {
-		fmt.Fprintf(&b, "Total output lines: %d\n", r.lines())
+	body, missing := r.body()
+	if missing > 0 {
+		b.WriteString(r.size(missing))
 	}
 	if r.CwdBefore != "" {
 		fmt.Fprintf(&b, "Cwd: %s\n", r.CwdBefore)
@@ -110,9 +110,9 @@ func (r ExecResult) labelledLive() string {
 	if r.TimedOut {
 		b.WriteString(r.timeoutLine())
 	}
-	body, truncated := r.body()
-	if truncated {
-		fmt.Fprintf(&b, "Warning: truncated output (original token count: %d)\nTotal output lines: %d\n\n", r.TokenCount(), r.lines())
+	body, missing := r.body()
+	if missing > 0 {
+		fmt.Fprintf(&b, "Warning: truncated output (original token count: %d)\n%s\n", r.TokenCount(), r.size(missing))
 	}
 	b.WriteString(body)
 	return b.String()
@@ -148,6 +148,9 @@ func (r ExecResult) remarks(b *strings.Builder) {
 	} else if r.Outside {
 		b.WriteString("Note: It ran outside the sandbox, as a person approved.\n")
 	}
+	if r.Replaced > 0 && r.Data.Type == "" {
+		fmt.Fprintf(b, "Note: %d bytes of the output are no UTF-8; U+FFFD stands for them.\n", r.Replaced)
+	}
 	for _, n := range r.Notices {
 		fmt.Fprintf(b, "Note: %s\n", n)
 	}
@@ -180,35 +183,38 @@ func (r ExecResult) bare() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// lines counts those of the output before anything was left out; of what is kept, where not all is.
-func (r ExecResult) lines() int {
-	text := r.Head + r.Tail
-	n := strings.Count(text, "\n")
-	if text != "" && !strings.HasSuffix(text, "\n") {
+// size is the line that says how long a truncated output was: in lines, unless some of them are not there to be counted.
+func (r ExecResult) size(missing int64) string {
+	if r.Omitted > 0 {
+		return fmt.Sprintf("... %d bytes omitted ...\n", missing)
+	}
+	n := strings.Count(r.Head+r.Tail, "\n")
+	if text := r.Head + r.Tail; text != "" && !strings.HasSuffix(text, "\n") {
 		n++
 	}
-	return n
+	return fmt.Sprintf("Total output lines: %d\n", n)
 }
 
 // body is the output within the budget: head and tail, half each, cut between characters, and between them how many
-// tokens of the one count are missing.
-func (r ExecResult) body() (text string, truncated bool) {
+// tokens of the one count are missing. missing is that in bytes.
+func (r ExecResult) body() (text string, missing int64) {
 	budget := int64(r.MaxTokens) * 4
 	head, tail := r.Head, r.Tail
 	if r.Omitted == 0 {
 		head, tail = r.Head+r.Tail, ""
 	}
 	if r.Omitted == 0 && int64(len(head)) <= budget {
-		return head, false
+		return head, 0
 	}
+	all := int64(len(head)+len(tail)) + r.Omitted
 	half := budget / 2
 	if r.Omitted == 0 {
 		tail = head
 	}
 	head = head[:cutDown(head, half)]
 	tail = tail[cutUp(tail, int64(len(tail))-half):]
-	missing := r.TokenCount() - int64(len(head)+len(tail))/4
-	return head + "…" + strconv.FormatInt(missing, 10) + " tokens truncated…" + tail, true
+	kept := int64(len(head) + len(tail))
+	return head + "…" + strconv.FormatInt(r.TokenCount()-kept/4, 10) + " tokens truncated…" + tail, all - kept
 }
 
 // cutDown is the last place between characters at or before n.

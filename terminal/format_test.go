@@ -54,6 +54,10 @@ func TestLabelledSession(t *testing.T) {
 		!strings.Contains(got, "Process ID: web\n") {
 		t.Errorf("%q", got)
 	}
+	r.Tail, r.Omitted = r.Head, 1000
+	if lost := r.Format(Labelled); !strings.Contains(lost, "\n... 8600 bytes omitted ...\n\n") || strings.Contains(lost, "output lines") {
+		t.Errorf("%q", lost)
+	}
 	if body := got[strings.Index(got, "\n\n")+2:]; strings.Count(body, "x") != 400 {
 		t.Errorf("%d bytes are kept of 100 tokens", strings.Count(body, "x"))
 	}
@@ -100,7 +104,8 @@ func TestOneCount(t *testing.T) {
 				if omitted > 0 {
 					r.Tail = text
 				}
-				body, truncated := r.body()
+				body, left := r.body()
+				truncated := left > 0
 				if !utf8.ValidString(body) {
 					t.Fatalf("budget %d: half a character", budget)
 				}
@@ -116,7 +121,7 @@ func TestOneCount(t *testing.T) {
 				}
 				var missing int64
 				fmt.Sscan(m[2], &missing)
-				if kept := int64(len(m[1]) + len(m[3])); kept > int64(budget)*4 || missing+kept/4 != r.TokenCount() {
+				if kept := int64(len(m[1]) + len(m[3])); kept > int64(budget)*4 || missing+kept/4 != r.TokenCount() || left+kept != int64(len(r.Head)+len(r.Tail))+r.Omitted {
 					t.Errorf("budget %d: %d bytes kept and %d tokens missing of %d", budget, kept, missing, r.TokenCount())
 				}
 			}

@@ -2,7 +2,7 @@ package terminal
 
 import (
 	"context"
-	"math/rand/v2"
+	"time"
 
 	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/sandbox"
@@ -12,6 +12,18 @@ import (
 
 // live runs commands that live on between calls.
 type live struct{ commandRuntime }
+
+// liveCall is the call that started a live command, kept with it: it tells of its output and end, whenever they come.
+type liveCall struct {
+	r        *execRequest
+	t        ToolCtx
+	attempt  SandboxAttempt
+	place    Place
+	timeout  time.Duration
+	told     *deltas
+	release  func() // lets go of the place
+	distrust func() // no further call gets the place
+}
 
 // Run makes one attempt: it starts the command and gathers its first output.
 func (live) Run(ctx context.Context, r *execRequest, attempt SandboxAttempt, t ToolCtx) (*ExecResult, error) {
@@ -34,70 +46,95 @@ func (live) Run(ctx context.Context, r *execRequest, attempt SandboxAttempt, t T
 	}
 	result.Sandbox, result.Timeout = place.Report(), cmd.Timeout
 	id := r.live.id
-	if id == 0 || attempt.Retry { // the first attempt had it
-		id = t.Session.freeID()
+	if attempt.Retry { // the first attempt had it
+		id = 0
 	}
 	r.begin(attempt, t, place)
-	t.Session.outside.Delete(id)
-	if attempt.Outside {
-		t.Session.outside.Store(id, true)
-	}
-	t.Session.events.follow(id, ExecCommandEnd{CallID: t.CallID, Tool: t.ToolName, Decision: r.decided(attempt), Cwd: r.params.Cwd})
-	s, err := t.Session.Live().Start(ctx, session.Spec{ID: id, Name: r.live.name, Starter: place, Command: cmd,
-		Background: r.live.background, Ready: r.live.ready, Ended: release})
+	c := &liveCall{r: r, t: t, attempt: attempt, place: place, timeout: cmd.Timeout, told: newDeltas(t.Session.config.Observer, t.CallID),
+		release: release, distrust: func() { t.Session.places.distrust(place) }}
+	s, err := t.Session.Live().Start(ctx, session.Spec{ID: id, Name: r.live.name, Starter: place, Command: cmd, Background: r.live.background, Ready: r.live.ready,
+		Output: c.told.write, Ended: c.ended, Value: c})
 	if err != nil {
-		t.Session.events.forget(id)
-		release()
-		if fault.KindOf(err) != fault.Conflict && fault.KindOf(err) != fault.Invalid {
-			err = ioError("start", err)
+		if fault.KindOf(err) != fault.Conflict {
+			err = c.trouble(ctx, "start", err)
 		}
+		release()
 		r.end(t, result, nil, err)
 		return result, err
 	}
 	snapshot, err := s.Collect(ctx, r.live.wait)
 	if err != nil { // nobody has heard of it: nobody could end it
 		s.Kill()
-		return result, err
+		return result, c.trouble(ctx, "probe", err)
 	}
 	result.take(snapshot)
 	if result.CwdBefore == "" {
 		result.CwdBefore = r.params.Cwd
 	}
-	return result, r.snapshotOutcome(result, snapshot, attempt, place)
+	return result, c.outcome(result, snapshot)
 }
 
-// snapshotOutcome is the typed error of a live command that is over already, and not by itself.
-func (r *execRequest) snapshotOutcome(result *ExecResult, s session.Snapshot, attempt SandboxAttempt, place Place) error {
-	code, ended := s.ExitCode()
-	switch {
-	case s.Lost != nil:
-		return ioError("session", s.Lost)
-	case !ended || code == 0 && !s.Exit.TimedOut:
+// trouble is an error of the sandbox as the caller gets it. One that does not answer serves no further call.
+func (c *liveCall) trouble(ctx context.Context, stage string, err error) error {
+	if unanswered(err) {
+		c.distrust()
+	}
+	return failedAt(ctx, stage, err)
+}
+
+// unanswered says whether an error is that of a sandbox that does not answer.
+func unanswered(err error) bool {
+	f, ok := fault.As(err)
+	return ok && f.Code == session.CodeInfrastructure
+}
+
+// outcome is the typed error of a live command that is over, and not by itself.
+func (c *liveCall) outcome(result *ExecResult, s session.Snapshot) error {
+	if _, ended := s.ExitCode(); !ended && s.Lost == nil {
 		return nil
 	}
-	text := s.Text()
-	result.output = process.ExecToolCallOutput{ExitCode: code, TimedOut: s.Exit.TimedOut, Signal: s.Exit.Signal, Cancelled: s.Exit.Cancelled, Error: s.Exit.Error,
-		Timeout: result.Timeout, Duration: s.Exit.Ended.Sub(s.Exit.Started), AggregatedOutput: process.StreamOutput{Text: text, Bytes: s.Total}}
-	if s.Exit.TimedOut {
-		return &TimeoutError{Output: result.output}
+	result.output = process.ExecToolCallOutput{AggregatedOutput: process.StreamOutput{Text: s.Text(), Bytes: s.Total}}
+	err := c.ending(result, s.Exit, s.Lost)
+	return err
+}
+
+// ending is outcome for an end.
+func (c *liveCall) ending(result *ExecResult, exit process.Exit, lost error) error {
+	if lost != nil {
+		return c.trouble(context.Background(), "session", lost)
 	}
-	if denial, ok := r.denial(attempt, place, code, text); ok {
-		return &DeniedError{Output: result.output, Denial: denial}
+	if exit.Code == 0 && !exit.TimedOut {
+		return nil
 	}
-	if s.Exit.Signal != "" && !s.Exit.Cancelled {
-		return &SignalError{Signal: code - process.ExitCodeSignalBase, Name: s.Exit.Signal, Output: result.output}
+	out := &result.output
+	out.ExitCode, out.TimedOut, out.Signal, out.Cancelled, out.Error = exit.Code, exit.TimedOut, exit.Signal, exit.Cancelled, exit.Error
+	out.Timeout, out.Duration = c.timeout, exit.Ended.Sub(exit.Started)
+	if exit.TimedOut {
+		return &TimeoutError{Output: *out}
+	}
+	if denial, ok := c.r.denial(c.attempt, c.place, exit.Code, c.told.said()); ok {
+		if denial.Evidence != sandbox.ByWords {
+			return &DeniedError{Output: *out, Denial: denial}
+		}
+		result.Notices = append(result.Notices, suspicion(denial))
+	}
+	if exit.Signal != "" && !exit.Cancelled {
+		return &SignalError{Signal: exit.Code - process.ExitCodeSignalBase, Name: exit.Signal, Output: *out}
 	}
 	return nil
 }
 
-// freeID is a number that no live command has.
-func (s *Session) freeID() int {
-	for {
-		id := 1000 + rand.IntN(99_000)
-		if _, err := s.Live().Get(id); err != nil {
-			return id
-		}
+// ended tells of the end, whoever has waited for it.
+func (c *liveCall) ended(id int, exit process.Exit, lost error) {
+	result := c.r.result(c.attempt, c.t)
+	result.SessionID = id
+	if lost == nil {
+		result.ExitCode = &exit.Code
 	}
+	result.Signal, result.TimedOut, result.Timeout, result.WallTime = exit.Signal, exit.TimedOut, c.timeout, exit.Ended.Sub(exit.Started)
+	result.Stdout, result.Stderr = exit.Stdout, exit.Stderr
+	c.r.end(c.t, result, c.told, c.ending(result, exit, lost))
+	c.release()
 }
 
 // denial asks the backend whether the place kept the command from something.
@@ -109,3 +146,6 @@ func (r *execRequest) denial(attempt SandboxAttempt, place Place, code int, said
 	tail := []byte(said[max(0, len(said)-enough):])
 	return attempt.session.config.Backend.Denial(place, PlaceSpec{Policy: attempt.Policy, Cwd: attempt.turn.Cwd, Sandbox: attempt.Sandbox}, r.params.Cwd, code, tail)
 }
+
+// suspicion is what the model is told where words alone speak for a denial: it may be one.
+func suspicion(d sandbox.Denial) string { return d.Denied + "; " + d.Allow + "." }

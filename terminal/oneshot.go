@@ -2,13 +2,13 @@ package terminal
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/sandbox"
 	"github.com/hardshell-dev/hardshell/sandbox/process"
 	"github.com/hardshell-dev/hardshell/terminal/approval"
 	"github.com/hardshell-dev/hardshell/terminal/screen"
+	"github.com/hardshell-dev/hardshell/terminal/session"
 )
 
 // oneShot runs commands that keep nothing: when the call returns, all that they started is gone.
@@ -34,16 +34,20 @@ func (oneShot) Run(ctx context.Context, r *execRequest, attempt SandboxAttempt, 
 	began := time.Now()
 	result.Sandbox, result.Timeout = place.Report(), cmd.Timeout
 	r.begin(attempt, t, place)
-	job, err := place.Start(ctx, cmd)
+	job, err := session.Spawn(ctx, nil, place, cmd)
 	if err != nil {
-		err = ioError("start", err)
+		if unanswered(err) {
+			t.Session.places.distrust(place)
+		}
+		err = failedAt(ctx, "start", err)
 		r.end(t, result, nil, err)
 		return result, err
 	}
-	defer context.AfterFunc(ctx, job.Kill)()
 	told := newDeltas(t.Session.config.Observer, t.CallID)
-	lasting := context.WithoutCancel(ctx) // the end of a killed job is waited for; the box guarantees it comes
+	lasting, over := outlasting(ctx, job, cmd.Timeout) // the end of a killed job is waited for: the box says when
+	defer over(nil)
 	shown := screen.New(screen.Options{})
+	var sniffed screen.Sniffer
 	var next [3]int64
 	var gone int64 // bytes that nobody has any more
 	for chunk, lost := range job.Follow(lasting) {
@@ -55,6 +59,7 @@ func (oneShot) Run(ctx context.Context, r *execRequest, attempt SandboxAttempt, 
 		}
 		next[chunk.Stream] = chunk.Offset + int64(len(chunk.Data))
 		shown.Write(chunk.Data)
+		sniffed.Write(chunk.Stream, chunk.Data)
 		told.write(chunk.Stream, chunk.Data)
 	}
 	out, err := job.Output(lasting, 0)
@@ -62,11 +67,18 @@ func (oneShot) Run(ctx context.Context, r *execRequest, attempt SandboxAttempt, 
 	result.output = out
 	result.WallTime = time.Since(began)
 	shown.End()
+	sniffed.End()
 	text := shown.Take()
 	result.Head, result.Tail, result.Omitted = text.Head, text.Tail, text.Omitted+gone
-	result.Stdout, result.Stderr = out.Stdout.Bytes, out.Stderr.Bytes
+	if data, binary := sniffed.Binary(); binary {
+		result.Data, result.Head, result.Tail, result.Omitted = data, data.String(), "", 0
+	}
+	result.Stdout, result.Stderr, result.Replaced = out.Stdout.Bytes, out.Stderr.Bytes, sniffed.Replaced()
 	if err != nil {
-		err = ioError("output", err)
+		if unanswered(err) {
+			t.Session.places.distrust(place)
+		}
+		err = failedAt(ctx, "output", err)
 	} else {
 		code := out.ExitCode
 		result.ExitCode, result.Signal, result.TimedOut, result.WallTime = &code, out.Signal, out.TimedOut, out.Duration
@@ -76,15 +88,45 @@ func (oneShot) Run(ctx context.Context, r *execRequest, attempt SandboxAttempt, 
 	return result, err
 }
 
+// overdue is how long after its time-out a command's sandbox is asked whether it is still there.
+const overdue = 2 * time.Second
+
+// outlasting is a context for the end of a job: it outlives the call's own, with which the job is killed, and ends when
+// the job ought to have ended and its sandbox says nothing at all.
+func outlasting(ctx context.Context, job *process.Job, timeout time.Duration) (context.Context, context.CancelCauseFunc) {
+	lasting, over := context.WithCancelCause(context.WithoutCancel(ctx))
+	go func() {
+		var due <-chan time.Time
+		if timeout > 0 {
+			timer := time.NewTimer(timeout + overdue)
+			defer timer.Stop()
+			due = timer.C
+		}
+		select {
+		case <-lasting.Done():
+			return
+		case <-ctx.Done():
+			job.Kill()
+		case <-due:
+		}
+		for lasting.Err() == nil {
+			if err := session.Unanswered(job); err != nil {
+				over(err)
+				return
+			}
+			select {
+			case <-lasting.Done():
+			case <-time.After(overdue):
+			}
+		}
+	}()
+	return lasting, over
+}
+
 // outcome is the typed error of a command that ended in another way than by itself.
 func (r *execRequest) outcome(ctx context.Context, result *ExecResult, attempt SandboxAttempt, place Place) error {
 	out := result.output
-	if out.Error != "" {
-		result.Notices = append(result.Notices, "The command could not be started: "+out.Error)
-	}
-	if out.OutOfMemory {
-		result.Notices = append(result.Notices, "A process was killed because memory ran out.")
-	}
+	result.endedBy(process.Exit{Error: out.Error, OutOfMemory: out.OutOfMemory, Limit: out.Limit, StdoutLost: out.AggregatedOutput.LostBytes})
 	switch {
 	case out.Cancelled && context.Cause(ctx) != nil:
 		return context.Cause(ctx)
@@ -93,9 +135,17 @@ func (r *execRequest) outcome(ctx context.Context, result *ExecResult, attempt S
 	case out.ExitCode == 0:
 		return nil
 	}
-	said := out.Stderr.Text
-	if denial, ok := r.denial(attempt, place, out.ExitCode, said); ok {
+	denial, ok := r.denial(attempt, place, out.ExitCode, out.Stderr.Text)
+	if !ok || denial.Evidence == sandbox.ByWords {
+		// Errors come by stdout too ("2>&1"), beside much that is none: there only the name of a path that is closed counts.
+		if other, found := r.denial(attempt, place, out.ExitCode, out.Stdout.Text); found && (other.Evidence == sandbox.ByMounts || other.Evidence == sandbox.ByKernel) {
+			denial, ok = other, true
+		}
+	}
+	if ok && denial.Evidence != sandbox.ByWords {
 		return &DeniedError{Output: out, Denial: denial}
+	} else if ok {
+		result.Notices = append(result.Notices, suspicion(denial))
 	}
 	if out.Signal != "" {
 		return &SignalError{Signal: out.ExitCode - process.ExitCodeSignalBase, Name: out.Signal, Output: out}
@@ -121,14 +171,8 @@ func (r *execRequest) place(ctx context.Context, attempt SandboxAttempt) (Place,
 		return nil, nil, &RejectedError{Reason: "What would run is not what was approved.", By: "policy"}
 	}
 	place, release, err := attempt.Place(ctx)
-	if err != nil {
-		if cause := context.Cause(ctx); cause != nil && errors.Is(err, cause) {
-			return nil, nil, err
-		}
-		if fault.KindOf(err) == fault.Invalid { // the policy cannot be had as it is written
-			return nil, nil, err
-		}
-		return nil, nil, ioError("sandbox", err)
+	if err != nil { // an invalid one is a policy that cannot be had as it is written
+		return nil, nil, failedAt(ctx, "sandbox", err)
 	}
 	return place, release, nil
 }
@@ -178,7 +222,7 @@ func (r *execRequest) begin(attempt SandboxAttempt, t ToolCtx, place Place) {
 
 // end tells of the end of a command that does not live on, or that never ran.
 func (r *execRequest) end(t ToolCtx, result *ExecResult, told *deltas, err error) {
-	end := ExecCommandEnd{CallID: t.CallID, Tool: t.ToolName, Signal: result.Signal, TimedOut: result.TimedOut, Stdout: result.Stdout, Stderr: result.Stderr,
+	end := ExecCommandEnd{CallID: t.CallID, Tool: t.ToolName, Session: result.SessionID, Signal: result.Signal, TimedOut: result.TimedOut, Stdout: result.Stdout, Stderr: result.Stderr,
 		Duration: result.WallTime, Decision: r.decided(SandboxAttempt{Outside: result.Outside, Retry: result.Retried}), Cwd: r.params.Cwd, At: t.Session.config.Now()}
 	if result.ExitCode != nil {
 		end.ExitCode = *result.ExitCode

@@ -6,14 +6,20 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/terminal/session"
 )
 
 // maxPlaces is how many sandboxes a session keeps that nothing runs in. A policy's second call finds its sandbox warm.
 const maxPlaces = 4
+
+// openLimit is how long a sandbox may take to be made.
+const openLimit = session.SpawnLimit
 
 // places are the sandboxes of a session, one for each policy that its turns have used.
 type places struct {
@@ -37,6 +43,7 @@ type held struct {
 	refs   int
 	used   int
 	parted bool // no longer in byKey: whoever lets go last closes it
+	once   sync.Once
 }
 
 // get returns the place for a spec and a way to let it go. A place that has died is made again.
@@ -69,30 +76,64 @@ func (p *places) get(ctx context.Context, spec PlaceSpec) (Place, func(), error)
 	release := sync.OnceFunc(func() { p.release(h) })
 	if mine {
 		spec.Dir = h.dir
-		h.place, h.err = p.backend.Open(context.WithoutCancel(ctx), spec) // it serves other calls too
-		close(h.made)
+		go p.open(context.WithoutCancel(ctx), h, spec) // it serves other calls too
 	}
+	late := time.NewTimer(openLimit)
+	defer late.Stop()
 	select {
 	case <-h.made:
+		err = h.err
+	case <-late.C:
+		err = fault.New(fault.Unavailable, "the sandbox could not be made within %v", openLimit).WithCode(session.CodeInfrastructure).WithTry("hardshell doctor")
 	case <-ctx.Done():
 		release()
 		return nil, nil, context.Cause(ctx)
 	}
-	if h.err != nil {
+	if err != nil {
 		p.mu.Lock()
 		p.part(h)
 		p.mu.Unlock()
 		release()
-		return nil, nil, h.err
+		return nil, nil, err
 	}
 	return h.place, release, nil
 }
 
-// gone says whether the place has died or was never made.
-func (h *held) gone() bool {
+// open makes a place. One that comes when nobody waits for it any more is closed.
+func (p *places) open(ctx context.Context, h *held, spec PlaceSpec) {
+	h.place, h.err = p.backend.Open(ctx, spec)
+	p.mu.Lock()
+	close(h.made)
+	unwanted := h.parted && h.refs == 0
+	p.mu.Unlock()
+	if unwanted {
+		h.close()
+	}
+}
+
+// distrust takes a place that does not answer out of use. Who holds it keeps it.
+func (p *places) distrust(place Place) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, h := range p.byKey {
+		if h.isMade() && reflect.ValueOf(place).Comparable() && h.place == place {
+			p.part(h)
+		}
+	}
+}
+
+func (h *held) isMade() bool {
 	select {
 	case <-h.made:
+		return true
 	default:
+		return false
+	}
+}
+
+// gone says whether the place has died or was never made.
+func (h *held) gone() bool {
+	if !h.isMade() {
 		return false
 	}
 	if h.err != nil {
@@ -118,7 +159,7 @@ func (p *places) release(h *held) {
 	p.mu.Lock()
 	h.refs--
 	var over []*held
-	if h.refs == 0 && h.parted {
+	if h.refs == 0 && h.parted && h.isMade() { // else open sees to it
 		over = append(over, h)
 	}
 	for idle := p.idle(); len(idle) > maxPlaces; idle = p.idle() {
@@ -154,21 +195,29 @@ func (p *places) close() error {
 	var all []*held
 	for _, h := range p.byKey {
 		all = append(all, h)
+		p.part(h)
 	}
-	clear(p.byKey)
 	p.mu.Unlock()
 	var errs []error
+	late, stop := context.WithTimeout(context.Background(), openLimit)
+	defer stop()
 	for _, h := range all {
-		<-h.made
-		errs = append(errs, h.close())
+		select {
+		case <-h.made:
+			errs = append(errs, h.close())
+		case <-late.Done():
+			errs = append(errs, fault.New(fault.Internal, "a sandbox that is being made cannot be closed"))
+		}
 	}
 	return errors.Join(errs...)
 }
 
-func (h *held) close() error {
-	var err error
-	if h.place != nil {
-		err = h.place.Close()
-	}
-	return errors.Join(err, os.RemoveAll(h.dir))
+func (h *held) close() (err error) {
+	h.once.Do(func() {
+		if h.place != nil {
+			err = h.place.Close()
+		}
+		err = errors.Join(err, os.RemoveAll(h.dir))
+	})
+	return err
 }

@@ -3,12 +3,14 @@ package terminal
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"strconv"
 	"time"
 
 	"github.com/hardshell-dev/hardshell/sandbox"
 	"github.com/hardshell-dev/hardshell/sandbox/process"
+	"github.com/hardshell-dev/hardshell/terminal/screen"
 	"github.com/hardshell-dev/hardshell/terminal/session"
 )
 
@@ -28,8 +30,10 @@ type ExecResult struct {
 	WallTime  time.Duration
 	Stdout    int64 // bytes as they came
 	Stderr    int64
-	SessionID int    // of a command that lives on, or did; 0 for one-shot tools
-	ProcessID string // the same, as the caller named it, else in digits
+	Replaced  int64       // of them, those that are no UTF-8: U+FFFD stands for each run of them
+	Data      screen.Data // of output that is mostly no text, in whose place Head is one line; its Type is empty for text
+	SessionID int         // of a command that lives on, or did; 0 for one-shot tools
+	ProcessID string      // the same, as the caller named it, else in digits
 
 	State    string // of a live command: see [session.State]
 	Fired    string // why the call returned
@@ -102,6 +106,8 @@ func (r ExecResult) MarshalJSON() ([]byte, error) {
 		TimedOut   bool            `json:"timed_out,omitempty"`
 		TimeoutMS  int64           `json:"timeout_ms,omitempty"`
 		Bytes      count           `json:"bytes"`
+		Replaced   int64           `json:"replaced_bytes,omitempty"`
+		Data       *screen.Data    `json:"binary,omitempty"`
 		CwdBefore  string          `json:"cwd_before,omitempty"`
 		CwdAfter   string          `json:"cwd_after,omitempty"`
 		Isolation  string          `json:"isolation,omitempty"`
@@ -115,7 +121,7 @@ func (r ExecResult) MarshalJSON() ([]byte, error) {
 		TurnEnded  bool            `json:"turn_ended,omitempty"`
 		SessionRun bool            `json:"running,omitempty"`
 	}{body, r.ExitCode, metadata{r.ExitCode, round(r.WallTime, 10)}, round(r.WallTime, 10_000), r.TokenCount(), r.SessionID, r.ProcessID, r.State, r.Fired, r.Match, r.Ready,
-		r.Prompt, r.Password, r.Command, r.Signal, r.TimedOut, r.Timeout.Milliseconds(), count{r.Stdout, r.Stderr}, r.CwdBefore, r.CwdAfter, r.isolation(),
+		r.Prompt, r.Password, r.Command, r.Signal, r.TimedOut, r.Timeout.Milliseconds(), count{r.Stdout, r.Stderr}, r.Replaced, r.data(), r.CwdBefore, r.CwdAfter, r.isolation(),
 		r.Outside, r.Denial, r.Profile, r.Failure, r.Stage, r.Message, r.Notices, r.Aborted, r.living()}
 	return json.Marshal(view)
 }
@@ -123,6 +129,13 @@ func (r ExecResult) MarshalJSON() ([]byte, error) {
 func round(d time.Duration, parts float64) float64 { return math.Round(d.Seconds()*parts) / parts }
 
 func (r ExecResult) living() bool { return r.SessionID != 0 && r.ExitCode == nil && r.Failure == "" }
+
+func (r ExecResult) data() *screen.Data {
+	if r.Data.Type == "" {
+		return nil
+	}
+	return &r.Data
+}
 
 func (r ExecResult) isolation() string {
 	if r.Sandbox.Got == "" {
@@ -170,18 +183,29 @@ func (r *ExecResult) take(s session.Snapshot) {
 	r.Stdout, r.Stderr = s.Raw.StdoutTo-s.Raw.StdoutFrom, s.Raw.StderrTo-s.Raw.StderrFrom
 	r.WallTime, r.State, r.Fired, r.Match, r.Ready = s.Wall, s.State.String(), string(s.Fired), s.Match, string(s.Ready)
 	r.Prompt, r.Password, r.Command = s.Prompt, s.Password, s.Command
-	r.CwdBefore, r.CwdAfter = s.CwdBefore, s.CwdAfter
+	r.CwdBefore, r.CwdAfter, r.Replaced, r.Data = s.CwdBefore, s.CwdAfter, s.Replaced, s.Data
 	r.Notices = append(r.Notices, s.Notices...)
 	if s.Capped > 0 {
 		r.Notices = append(r.Notices, "The wait was shortened to "+s.Capped.String()+", the longest that one call may take.")
 	}
 	if code, ok := s.ExitCode(); ok {
 		r.ExitCode, r.Signal, r.TimedOut = &code, s.Exit.Signal, s.Exit.TimedOut
-		if s.Exit.Error != "" {
-			r.Notices = append(r.Notices, "The command could not be started: "+s.Exit.Error)
-		}
-		if s.Exit.OutOfMemory {
-			r.Notices = append(r.Notices, "A process was killed because memory ran out.")
-		}
+		r.endedBy(s.Exit)
+	}
+}
+
+// endedBy notes what an end says beside its code.
+func (r *ExecResult) endedBy(e process.Exit) {
+	if e.Error != "" {
+		r.Notices = append(r.Notices, "The command could not be started: "+e.Error)
+	}
+	if e.OutOfMemory {
+		r.Notices = append(r.Notices, "A process was killed because memory ran out.")
+	}
+	if e.Limit != "" {
+		r.Notices = append(r.Notices, "The sandbox's limit was reached: "+e.Limit+".")
+	}
+	if lost := e.StdoutLost + e.StderrLost; lost > 0 {
+		r.Notices = append(r.Notices, fmt.Sprintf("%d more bytes of output were lost: the disk is full.", lost))
 	}
 }

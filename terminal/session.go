@@ -23,8 +23,6 @@ type Session struct {
 	dir      string
 	places   *places
 	approved *approvals
-	events   *events
-	outside  sync.Map   // numbers of live commands that a person let out of their turn's sandbox
 	live     sync.Mutex // guards store
 	store    *session.Store
 
@@ -34,7 +32,6 @@ type Session struct {
 
 	loginOnce sync.Once
 	login     *shell.Login
-	loginOf   string // the shell's path
 	warned    atomic.Bool
 }
 
@@ -50,7 +47,7 @@ func Open(c SessionConfig) (*Session, error) {
 			return nil, fmt.Errorf("make the session's folder: %w", err)
 		}
 	}
-	s := &Session{config: c, dir: dir, events: newEvents(c.Observer)}
+	s := &Session{config: c, dir: dir}
 	s.places = &places{backend: c.Backend, dir: dir, byKey: map[string]*held{}}
 	s.approved = &approvals{now: c.Now, store: c.Grants}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -79,7 +76,7 @@ func (s *Session) Live() *session.Store {
 	defer s.live.Unlock()
 	if s.store == nil {
 		options := s.config.Sessions
-		options.Observer = s.events.of(options.Observer)
+		options.Observer = pruned{options.Observer, s.config.Observer}
 		s.store = session.New(options)
 	}
 	return s.store
@@ -114,16 +111,19 @@ func (s *Session) Revoke(id string) bool { return s.approved.revoke(id) }
 
 func (s *Session) nextKey() string { return "t" + strconv.FormatInt(s.serial.Add(1), 10) }
 
-// snapshot is the login environment of the user's shell, captured once, in the sandbox of the turn that first asks, and
-// a warning, given once. Another shell than the one that was asked first gets none.
+// snapshot is the environment of the user's login, captured once, in the sandbox of the turn that first asks, and a
+// warning, given once. It is the user's own shell that is asked for it, whatever shell a call names: what it exports is
+// for every command. Only where the user has none is it the one that the first call names.
 func (s *Session) snapshot(ctx context.Context, t ToolCtx, sh localShell) (shell.Snapshot, string) {
 	s.loginOnce.Do(func() {
+		if own, err := s.config.Shells(""); err == nil {
+			if local, ok := own.(localShell); ok {
+				sh = local
+			}
+		}
 		attempt := t.attempt(s.config.Backend.Select(t.Turn.SandboxPolicy, SandboxAuto), false, false)
-		s.login, s.loginOf = shell.NewLogin(s.ctx, sh.Shell, s.capture(attempt), shell.LoginOptions{Environ: s.config.Environ}), sh.Path
+		s.login = shell.NewLogin(s.ctx, sh.Shell, s.capture(attempt), shell.LoginOptions{Environ: s.config.Environ})
 	})
-	if sh.Path != s.loginOf {
-		return shell.Snapshot{}, ""
-	}
 	snapshot := s.login.Snapshot(ctx)
 	if snapshot.Warning != "" && s.warned.CompareAndSwap(false, true) {
 		first, _, _ := strings.Cut(snapshot.Warning, ". ") // what follows is for who runs a login shell all the same
@@ -157,7 +157,7 @@ func (s *Session) capture(attempt SandboxAttempt) shell.Runner {
 // gather runs a command of ours to its end and returns what it wrote to stdout, all that there is even with an error.
 func (s *Session) gather(ctx context.Context, place Place, cmd process.Command) (out []byte, exit process.Exit, err error) {
 	cmd.Key = s.nextKey()
-	job, err := place.Start(ctx, cmd)
+	job, err := session.Spawn(ctx, nil, place, cmd)
 	if err != nil {
 		return nil, exit, err
 	}

@@ -1,9 +1,11 @@
 package terminal
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -157,6 +159,9 @@ func (i ToolInvocation) wait(a toolArguments, by time.Duration, background bool,
 	return w, ready, nil
 }
 
+// howToAsk follows a denial about which nobody was asked.
+const howToAsk = "To ask for it: sandbox_permissions: require_escalated, with a justification."
+
 // finish makes the output of a call from its result and its error.
 func (i ToolInvocation) finish(r *execRequest, result *ExecResult, err error, budget int, notes []string) (ToolOutput, error) {
 	if result == nil {
@@ -165,7 +170,7 @@ func (i ToolInvocation) finish(r *execRequest, result *ExecResult, err error, bu
 	result.Tool, result.MaxTokens = i.ToolName, budget
 	if err != nil {
 		if result.ExitCode == nil && result.SessionID == 0 {
-			r.refused(i.ctx(), result, err)
+			r.neverBegan(i.ctx(), result, err)
 		}
 		if err = result.fail(err); err != nil {
 			return nil, err
@@ -173,7 +178,7 @@ func (i ToolInvocation) finish(r *execRequest, result *ExecResult, err error, bu
 	}
 	result.Notices = append(notes, result.Notices...)
 	if result.Denial != nil && !i.Turn.ApprovalPolicy.Retries(r.call) && result.Failure == "denied" {
-		result.Notices = append(result.Notices, "To ask for it: sandbox_permissions: require_escalated, with a justification.")
+		result.Notices = append(result.Notices, howToAsk)
 	}
 	out := answer(i, result.Format(i.Session.config.Form), result.Success(), result)
 	if result.Aborted {
@@ -182,10 +187,11 @@ func (i ToolInvocation) finish(r *execRequest, result *ExecResult, err error, bu
 	return out, nil
 }
 
-// refused tells of a call of which nothing ran because it was not allowed to.
-func (r *execRequest) refused(t ToolCtx, result *ExecResult, err error) {
+// neverBegan tells of a call of which nothing ran because it was not allowed to, or had no sandbox to run in. What was
+// begun is told of by whoever began it.
+func (r *execRequest) neverBegan(t ToolCtx, result *ExecResult, err error) {
 	var probe ExecResult
-	if probe.fail(err) == nil && probe.Failure == "rejected" {
+	if probe.fail(err) == nil && (probe.Failure == "rejected" || probe.Stage == "sandbox") {
 		r.end(t, result, nil, err)
 	}
 }
@@ -287,7 +293,8 @@ func (stdinHandler) Handle(ctx context.Context, i ToolInvocation) (ToolOutput, e
 	if err != nil {
 		return nil, err
 	}
-	if _, outside := i.Session.outside.Load(s.ID()); outside && strings.Trim(typed, "\x03\x04") != "" {
+	call, known := s.Value().(*liveCall)
+	if known && call.attempt.Outside && strings.Trim(typed, "\x03\x04") != "" {
 		if err := i.ctx().mayType(ctx, s, typed); err != nil {
 			result := &ExecResult{Tool: i.ToolName, MaxTokens: budget}
 			if err := result.fail(err); err != nil {
@@ -300,23 +307,62 @@ func (stdinHandler) Handle(ctx context.Context, i ToolInvocation) (ToolOutput, e
 			return out, nil
 		}
 	}
+	result := &ExecResult{Tool: i.ToolName, MaxTokens: budget, Notices: notes, SessionID: s.ID(), ProcessID: cmp.Or(s.Name(), strconv.Itoa(s.ID()))}
+	if known {
+		result.Sandbox, result.Timeout, result.Profile = call.place.Report(), call.timeout, call.r.call.Profile
+	}
+	tell := func(err error) (ToolOutput, error) {
+		if err = result.fail(err); err != nil {
+			return nil, err
+		}
+		return answer(i, result.Format(i.Session.config.Form), result.Success(), result), nil
+	}
 	if typed != "" {
-		if err := typeInto(ctx, s, typed); err != nil && fault.KindOf(err) != fault.Conflict { // of one that has ended the snapshot tells
+		switch err := typeInto(ctx, s, typed); {
+		case err == nil:
+		case known && unanswered(err):
+			return tell(call.trouble(ctx, "probe", err))
+		case asksPerson(err):
+			result.Notices = append(result.Notices, "Nothing was typed: "+told(err))
+		case fault.KindOf(err) != fault.Conflict: // of a session that has ended the snapshot tells
 			return nil, err
 		}
 	}
 	snapshot, err := s.Collect(ctx, wait)
 	if err != nil {
+		if known && unanswered(err) {
+			return tell(call.trouble(ctx, "probe", err))
+		}
 		return nil, err
 	}
-	result := &ExecResult{Tool: i.ToolName, MaxTokens: budget, Notices: notes}
 	result.take(snapshot)
-	if snapshot.Lost != nil {
-		if err := result.fail(ioError("session", snapshot.Lost)); err != nil {
-			return nil, err
+	if known {
+		err = call.outcome(result, snapshot)
+	} else if snapshot.Lost != nil {
+		err = ioError("session", snapshot.Lost)
+	}
+	if err != nil {
+		var denied *DeniedError
+		if errors.As(err, &denied) { // it came too late for a person to be offered the retry
+			result.Notices = append(result.Notices, howToAsk)
 		}
+		return tell(err)
 	}
 	return answer(i, result.Format(i.Session.config.Form), result.Success(), result), nil
+}
+
+// asksPerson says whether nothing was typed because a password is asked for.
+func asksPerson(err error) bool {
+	f, ok := fault.As(err)
+	return ok && f.Code == session.CodeAwaitingPerson
+}
+
+// told is an error's public text.
+func told(err error) string {
+	if f, ok := fault.As(err); ok {
+		return f.Public()
+	}
+	return err.Error()
 }
 
 // mayType asks before something is typed into a command that a person let out of the sandbox: what was approved was

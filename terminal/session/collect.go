@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 	"time"
+
+	"github.com/hardshell-dev/hardshell/terminal/screen"
 )
 
 // How often a session is looked at while somebody waits: soon after the last output, then ever more rarely.
@@ -236,7 +238,12 @@ func (s *Session) snapshot(ctx context.Context, c *collector, fired Fired) Snaps
 		s.screen.Write(s.masks.reveal(stream))
 	}
 	text := s.screen.Take()
-	out := Snapshot{ID: s.id, Name: s.spec.Name, Head: text.Head, Tail: text.Tail, Omitted: text.Omitted, TextBytes: text.Total,
+	data, binary := s.sniff.Binary()
+	if binary {
+		text = screen.Text{Head: data.String(), Total: int64(len(data.String()))}
+	}
+	out := Snapshot{Data: data, Replaced: s.sniff.Replaced(),
+		ID: s.id, Name: s.spec.Name, Head: text.Head, Tail: text.Tail, Omitted: text.Omitted, TextBytes: text.Total,
 		Bytes: s.total - s.from.total, Total: s.total,
 		Raw:   Raw{StdoutFrom: s.from.raw[1], StdoutTo: s.next[1], StderrFrom: s.from.raw[2], StderrTo: s.next[2]},
 		State: s.stand.state, Password: s.stand.password, CwdBefore: c.cwd, CwdAfter: s.dir, Wall: now.Sub(c.from), Fired: fired,
@@ -247,6 +254,7 @@ func (s *Session) snapshot(ctx context.Context, c *collector, fired Fired) Snaps
 	if c.want != nil {
 		out.Match = c.want.text
 	}
+	s.sniff.Reset()
 	s.from, s.notices = cursor{s.total, s.next}, nil
 	switch {
 	case s.ended:

@@ -239,10 +239,10 @@ func TestASandboxThatDoesNotAnswer(t *testing.T) {
 		again, err := store.Restart(t.Context(), s.ID())
 		must(t, err)
 		got := collect(t, again, Wait{Yield: 50 * time.Millisecond})
-		if again.ID() != s.ID() || len(got.Notices) != 1 || !strings.Contains(got.Notices[0], "restarted") || !s.over() {
+		if again.ID() != s.ID() || len(got.Notices) != 1 || !strings.Contains(got.Notices[0], "restarted") || !s.Over() {
 			t.Errorf("%+v", got)
 		}
-		if other.over() {
+		if other.Over() {
 			t.Error("the other session was touched")
 		}
 	})

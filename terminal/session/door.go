@@ -135,7 +135,7 @@ func (s *Store) answerFor(ctx context.Context, q doorQuestion) error {
 func (s *Store) waiting(ctx context.Context) (out []Waiting) {
 	for _, info := range s.List() {
 		t, err := s.Get(info.ID)
-		if err != nil || t.over() {
+		if err != nil || t.Over() {
 			continue
 		}
 		if now, err := t.look(ctx, 0); err != nil || !now.password {

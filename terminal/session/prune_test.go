@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/sandbox/process"
 )
 
 // The rule, played by hand: 70 sessions of which the first ones have exited (codex.md 7, case 14).
@@ -90,7 +91,7 @@ func TestPruningKeepsItsWord(t *testing.T) {
 							t.Fatalf("seed %d: told %q, want %q", seed, text, told)
 						}
 						synctest.Wait()
-						if !byID[want].over() {
+						if !byID[want].Over() {
 							t.Fatalf("seed %d: %d lives on", seed, want)
 						}
 						order = slices.DeleteFunc(order, func(o int) bool { return o == want })
@@ -177,7 +178,7 @@ func TestClose(t *testing.T) {
 	room(t, func(t *testing.T, store *Store, box *fake) {
 		var let atomic.Int32
 		spec := inPipe(box, "job")
-		spec.Ended = func() { let.Add(1) }
+		spec.Ended = func(int, process.Exit, error) { let.Add(1) }
 		start(t, store, spec)
 		start(t, store, spec)
 		must(t, store.Close())

@@ -2,7 +2,6 @@ package session
 
 import (
 	"bytes"
-	"context"
 	"regexp"
 
 	"github.com/hardshell-dev/hardshell/sandbox/process"
@@ -10,24 +9,24 @@ import (
 
 // pump takes the session's output until its end.
 func (s *Session) pump() {
-	ctx := context.Background() // the command's end ends it, and every way to let go of a session kills the command
+	defer s.giveUp(nil)
 	var lost error
-	for chunk, err := range s.job.Follow(ctx) {
+	for chunk, err := range s.job.Follow(s.life) { // the command's end ends it, and every way to let go of a session kills it
 		if err != nil {
 			lost = err
 			break
 		}
 		s.take(chunk)
 	}
-	exit, err := s.job.Wait(ctx)
+	exit, err := s.job.Wait(s.life)
 	if lost == nil {
 		lost = err
 	}
 	s.finish(exit, lost)
-	s.store.o.Observer.Ended(s.id, exit, lost)
 	if s.spec.Ended != nil {
-		s.spec.Ended()
+		s.spec.Ended(s.id, exit, lost)
 	}
+	s.store.o.Observer.Ended(s.id, exit, lost)
 	close(s.done)
 }
 
@@ -44,12 +43,22 @@ func (s *Session) take(chunk process.Chunk) {
 	s.deaf = false
 	told, fresh := s.masks.take(chunk.Stream, chunk.Data)
 	s.screen.Write(fresh)
+	s.sniff.Write(chunk.Stream, told)
 	s.match()
 	s.mu.Unlock()
 	s.wake()
-	if len(told) > 0 {
-		s.store.o.Observer.Output(s.id, chunk.Stream, told)
+	s.tell(chunk.Stream, told)
+}
+
+// tell passes output on, passwords masked.
+func (s *Session) tell(stream int, p []byte) {
+	if len(p) == 0 {
+		return
 	}
+	if s.spec.Output != nil {
+		s.spec.Output(stream, p)
+	}
+	s.store.o.Observer.Output(s.id, stream, p)
 }
 
 func (s *Session) finish(exit process.Exit, lost error) {
@@ -59,8 +68,10 @@ func (s *Session) finish(exit process.Exit, lost error) {
 		var fresh []byte
 		rest[stream], fresh = s.masks.release(stream)
 		s.screen.Write(fresh)
+		s.sniff.Write(stream, rest[stream])
 	}
 	s.masks.wipe()
+	s.sniff.End()
 	s.screen.End()
 	s.match()
 	s.ended, s.exit, s.lost = true, exit, lost
@@ -70,9 +81,7 @@ func (s *Session) finish(exit process.Exit, lost error) {
 	}
 	s.mu.Unlock()
 	for stream, p := range rest {
-		if len(p) > 0 {
-			s.store.o.Observer.Output(s.id, stream, p)
-		}
+		s.tell(stream, p)
 	}
 	s.wake()
 }

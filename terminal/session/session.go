@@ -25,8 +25,11 @@ type Session struct {
 	job     *process.Job
 	started time.Time
 	done    chan struct{}
-	grew    chan struct{} // holds a word after new output, a mark or a match
-	calling chan struct{} // filled while somebody collects
+	grew    chan struct{}   // holds a word after new output, a mark or a match
+	calling chan struct{}   // filled while somebody collects
+	life    context.Context // ends when the sandbox has been given up
+	giveUp  context.CancelCauseFunc
+	dying   sync.Once
 
 	used   uint64 // store.mu guards it, and usedAt
 	usedAt time.Time
@@ -34,7 +37,8 @@ type Session struct {
 	mu      sync.Mutex
 	screen  *screen.Screen
 	masks   masker
-	total   int64 // bytes of output
+	sniff   screen.Sniffer // of what is new
+	total   int64          // bytes of output
 	next    [3]int64
 	newest  time.Time // when output came last
 	asked   time.Time // of the start or the write that no snapshot answers yet
@@ -65,6 +69,7 @@ func newSession(store *Store, spec Spec) *Session {
 	now := store.o.Clock.Now()
 	s := &Session{store: store, id: spec.ID, spec: spec, started: now, asked: now, newest: now, first: true,
 		done: make(chan struct{}), grew: make(chan struct{}, 1), calling: make(chan struct{}, 1), dir: spec.Command.Dir}
+	s.life, s.giveUp = context.WithCancelCause(context.Background())
 	o := screen.Options{Line: s.lineLeft}
 	if size := spec.Command.TTY; size != nil {
 		full := size.OrDefault()
@@ -101,6 +106,9 @@ func (s *Session) ID() int { return s.id }
 // Name is the caller's own name for it.
 func (s *Session) Name() string { return s.spec.Name }
 
+// Value is what the caller gave with [Spec.Value].
+func (s *Session) Value() any { return s.spec.Value }
+
 // Started is when it was started.
 func (s *Session) Started() time.Time { return s.started }
 
@@ -134,7 +142,8 @@ func (s *Session) end() (exit process.Exit, lost error, over bool) {
 	return s.exit, s.lost, s.ended
 }
 
-func (s *Session) over() bool { _, _, over := s.end(); return over }
+// Over says whether the command has ended, and all that it wrote was taken.
+func (s *Session) Over() bool { _, _, over := s.end(); return over }
 
 // writeLimit is how long a command may leave what is written to it unread before the call returns.
 const writeLimit = 5 * time.Second
@@ -158,9 +167,12 @@ func (s *Session) Write(ctx context.Context, p []byte) error {
 	return s.write(ctx, p)
 }
 
+// CodeAwaitingPerson is the code of the error of a write in front of a password prompt.
+const CodeAwaitingPerson = "awaiting_person"
+
 func (s *Session) asksPerson() error {
 	return fault.New(fault.Conflict, "session %d asks for a password, which a person gives", s.id).
-		WithCode("awaiting_person").WithTry("hardshell answer %d", s.id)
+		WithCode(CodeAwaitingPerson).WithTry("hardshell answer %d", s.id)
 }
 
 func (s *Session) write(ctx context.Context, p []byte) error {
@@ -205,7 +217,7 @@ var errNotRead = fault.New(fault.Unavailable, "the command does not read")
 
 // open says why nothing can be written.
 func (s *Session) open() error {
-	if s.job.HasExited() {
+	if s.job.HasExited() || s.Over() {
 		return s.hasEnded()
 	}
 	if s.spec.Command.TTY == nil && !s.spec.Command.OpenStdin {
@@ -215,7 +227,10 @@ func (s *Session) open() error {
 }
 
 func (s *Session) hasEnded() error {
-	exit, err := s.job.Wait(context.Background())
+	exit, err, over := s.end()
+	if !over {
+		exit, err = s.job.Wait(s.life)
+	}
 	if err != nil {
 		return fault.Wrap(fault.Conflict, err, "session %d has ended, and how is not known", s.id)
 	}
@@ -264,7 +279,7 @@ func (s *Session) Interrupt(ctx context.Context) error {
 
 // Signal sends a signal to the process group in front, which without a terminal is the command's.
 func (s *Session) Signal(ctx context.Context, sig syscall.Signal) error {
-	if s.job.HasExited() {
+	if s.job.HasExited() || s.Over() {
 		return s.hasEnded()
 	}
 	s.mu.Lock()
@@ -295,7 +310,7 @@ func (s *Session) Answer(ctx context.Context, p []byte) error {
 	if bytes.ContainsAny(p, "\n\r\x03\x04") {
 		return fault.New(fault.Invalid, "a password is one line")
 	}
-	if s.job.HasExited() {
+	if s.job.HasExited() || s.Over() {
 		return s.hasEnded()
 	}
 	now, err := s.look(ctx, 0)
@@ -315,7 +330,7 @@ func (s *Session) Answer(ctx context.Context, p []byte) error {
 
 // State says where the session stands, as it can be told now.
 func (s *Session) State(ctx context.Context) State {
-	if s.over() {
+	if s.Over() {
 		return Exited
 	}
 	now, err := s.look(ctx, 0)
@@ -329,8 +344,18 @@ func (s *Session) State(ctx context.Context) State {
 // password, against all custom, is here as it printed it.
 func (s *Session) Raw(stream int) *io.SectionReader { return s.job.Reader(stream) }
 
-// Kill ends the command and all that it started. It does not wait; Done is closed when it is over.
-func (s *Session) Kill() { s.job.Kill() }
+// Kill ends the command and all that it started. It does not wait; Done is closed when it is over. A sandbox that does
+// not answer any more is given up: the end is then not known.
+func (s *Session) Kill() {
+	s.job.Kill()
+	s.dying.Do(func() {
+		go func() {
+			if err := Unanswered(s.job); err != nil {
+				s.giveUp(err)
+			}
+		}()
+	})
+}
 
 // Done is closed when the command has ended and all of its output was taken.
 func (s *Session) Done() <-chan struct{} { return s.done }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/hardshell-dev/hardshell/sandbox/process"
+	"github.com/hardshell-dev/hardshell/terminal/screen"
 )
 
 // State is where a session stands.
@@ -53,9 +54,11 @@ type Snapshot struct {
 	// the bytes of text between them. Text joins them.
 	Head, Tail string
 	Omitted    int64
+	Data       screen.Data // of output that is mostly no text, in whose place Head is one line; its Type is empty for text
 
 	Bytes     int64 // new output as it came, both streams
 	TextBytes int64 // of what would be shown, before anything was left out; Tokens counts it in tokens
+	Replaced  int64 // bytes of it that are no UTF-8: U+FFFD stands for each run of them
 	Raw       Raw   // where the new output lies in the raw streams
 	Total     int64 // bytes of output of the whole session so far
 

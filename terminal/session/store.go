@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"maps"
 	mathrand "math/rand/v2"
 	"slices"
 	"strconv"
@@ -28,9 +29,12 @@ type Spec struct {
 	Background bool
 	Ready      Until         // of a background job: Port or Pattern
 	Settle     time.Duration // 0 is DefaultSettle
-	// Ended is called when the command has ended and its output was taken: it lets go of the box, for one. It is called
-	// once for each start, so once more for each [Store.Restart]. nil is nothing.
-	Ended func()
+	// Output and Ended are told of this session alone, as the store's [Observer] is of all, and before it. Ended is the
+	// place to let go of the box. It is called once for each start, so once more for each [Store.Restart]. nil is nothing.
+	Output func(stream int, data []byte)
+	Ended  func(id int, exit process.Exit, err error)
+	// Value is the caller's own, for [Session.Value]. Nothing here looks at it.
+	Value any
 }
 
 const (
@@ -40,6 +44,8 @@ const (
 	SpawnLimit = 5 * time.Second
 	// ProbeLimit is how long a look at a session may take, likewise.
 	ProbeLimit = 2 * time.Second
+	// killLimit is how long the sandbox of a killed command may say nothing at all. It is less than a restart waits.
+	killLimit = 1500 * time.Millisecond
 	// closeLimit is how long killed commands may take to end.
 	closeLimit = 15 * time.Second
 )
@@ -58,8 +64,9 @@ type Store struct {
 	o Options
 
 	mu       sync.Mutex
-	sessions map[int]*Session // nil for a number whose session is being started
-	clock    uint64           // counts uses
+	sessions map[int]*Session
+	starting map[int]string // the numbers that are taken by sessions that are being started, and their names
+	clock    uint64         // counts uses
 	gone     map[int]Pruned
 	goneIDs  []int // of gone, the oldest first
 	closed   bool
@@ -70,7 +77,7 @@ const mostGone = 256
 
 // New returns an empty store.
 func New(o Options) *Store {
-	return &Store{o: o.orDefault(), sessions: map[int]*Session{}, gone: map[int]Pruned{}}
+	return &Store{o: o.orDefault(), sessions: map[int]*Session{}, starting: map[int]string{}, gone: map[int]Pruned{}}
 }
 
 // Start starts a session, and makes room for it if there is none. The context is that of the call, not of the session.
@@ -89,19 +96,19 @@ func (s *Store) Start(ctx context.Context, spec Spec) (*Session, error) {
 	out, err := s.begin(ctx, spec)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	n := len(s.sessions) + len(s.starting)
+	delete(s.starting, id)
 	if err != nil {
-		delete(s.sessions, id)
 		return nil, err
 	}
 	if s.closed {
-		delete(s.sessions, id)
 		out.Kill()
 		return nil, closedStore()
 	}
 	for _, p := range pruned {
 		out.notices = append(out.notices, p.Why)
 	}
-	if n := len(s.sessions); n >= s.o.Warn {
+	if n >= s.o.Warn {
 		out.notices = append(out.notices, s.warning(n))
 	}
 	s.sessions[id] = out
@@ -116,7 +123,7 @@ func closedStore() error { return fault.New(fault.Conflict, "the sessions were c
 func (s *Store) warning(n int) string {
 	alive := 1 // the one that is being started
 	for _, other := range s.sessions {
-		if other != nil && !other.over() {
+		if !other.Over() {
 			alive++
 		}
 	}
@@ -134,16 +141,21 @@ func (s *Store) reserve(spec Spec) (id int, pruned []Pruned, err error) {
 	if spec.ID < 0 {
 		return 0, nil, fault.New(fault.Invalid, "a session's number is not negative")
 	}
+	for id, name := range s.starting {
+		if id == spec.ID || name != "" && name == spec.Name {
+			return 0, nil, fault.New(fault.Conflict, "session %s is just being started", cmp.Or(spec.Name, strconv.Itoa(id))).WithTry("write to it, or choose another one")
+		}
+	}
 	// The number and the name of a session that has ended are free again.
-	if old, taken := s.sessions[spec.ID]; taken {
-		if old == nil || !old.over() {
+	if old := s.sessions[spec.ID]; old != nil {
+		if !old.Over() {
 			return 0, nil, fault.New(fault.Conflict, "session %d is there already", spec.ID).WithTry("write to it, or choose another number")
 		}
 		pruned = append(pruned, s.forget(old, "as its number is used again"))
 	}
 	if spec.Name != "" {
 		if old := s.named(spec.Name); old != nil {
-			if !old.over() {
+			if !old.Over() {
 				return 0, nil, fault.New(fault.Conflict, "a session named %q is there already, as %d", spec.Name, old.id)
 			}
 			pruned = append(pruned, s.forget(old, "as its name is used again"))
@@ -151,20 +163,20 @@ func (s *Store) reserve(spec Spec) (id int, pruned []Pruned, err error) {
 	}
 	for id = spec.ID; id == 0; {
 		id = leastID + mathrand.IntN(mostID-leastID+1)
-		if _, taken := s.sessions[id]; taken {
+		if _, starting := s.starting[id]; starting || s.sessions[id] != nil {
 			id = 0
 		} else if _, known := s.gone[id]; known && len(s.gone) < mostID-leastID {
 			id = 0 // its name still means another
 		}
 	}
-	for len(s.sessions) >= s.o.Max {
+	for len(s.sessions)+len(s.starting) >= s.o.Max {
 		victim := s.victim()
 		if victim == nil {
 			return 0, nil, fault.New(fault.Unavailable, "all %d sessions are just being started", s.o.Max)
 		}
 		pruned = append(pruned, s.forget(victim, "to make room"))
 	}
-	s.sessions[id] = nil
+	s.starting[id] = spec.Name
 	if _, known := s.gone[id]; known {
 		delete(s.gone, id)
 		s.goneIDs = slices.DeleteFunc(s.goneIDs, func(other int) bool { return other == id })
@@ -175,19 +187,14 @@ func (s *Store) reserve(spec Spec) (id int, pruned []Pruned, err error) {
 // victim is the session to end when there is no room: of those outside the most recently used, the one that has ended
 // and was used longest ago; if none has ended, the one that was used longest ago. It needs the lock.
 func (s *Store) victim() *Session {
-	var all []*Session
-	for _, other := range s.sessions {
-		if other != nil {
-			all = append(all, other)
-		}
-	}
+	all := slices.Collect(maps.Values(s.sessions))
 	slices.SortFunc(all, func(a, b *Session) int { return cmp.Compare(b.used, a.used) })
 	if len(all) <= s.o.Recent {
 		return nil
 	}
 	old := all[s.o.Recent:]
 	for i := len(old) - 1; i >= 0; i-- {
-		if old[i].over() {
+		if old[i].Over() {
 			return old[i]
 		}
 	}
@@ -225,38 +232,9 @@ func (s *Store) begin(ctx context.Context, spec Spec) (*Session, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	type started struct {
-		job *process.Job
-		err error
-	}
-	answer := make(chan started, 1)
-	go func() {
-		job, err := spec.Starter.Start(context.WithoutCancel(ctx), c) // what was begun is to be known
-		answer <- started{job, err}
-	}()
-	late, stop := s.o.Clock.Timer(SpawnLimit)
-	defer stop()
-	abandon := func(err error) (*Session, error) {
-		go func() {
-			if a := <-answer; a.err == nil {
-				a.job.Kill()
-			}
-		}()
-		return nil, err
-	}
-	select {
-	case a := <-answer:
-		if a.err != nil {
-			return nil, a.err
-		}
-		out.job = a.job
-		return out, nil
-	case <-ctx.Done():
-		return abandon(context.Cause(ctx))
-	case <-late:
-		return abandon(fault.New(fault.Unavailable, "the sandbox did not start the command within %v (stage: spawn)", SpawnLimit).
-			WithCode(CodeInfrastructure).WithTry("restart the session, or run hardshell doctor"))
-	}
+	var err error
+	out.job, err = Spawn(ctx, s.o.Clock, spec.Starter, c)
+	return out, err
 }
 
 // touch notes a use. It needs the lock.
@@ -301,7 +279,7 @@ func (s *Store) Named(name string) (*Session, error) {
 // named needs the lock.
 func (s *Store) named(name string) *Session {
 	for _, other := range s.sessions {
-		if other != nil && other.spec.Name == name {
+		if other.spec.Name == name {
 			return other
 		}
 	}
@@ -314,9 +292,7 @@ func (s *Store) List() []Info {
 	defer s.mu.Unlock()
 	var all []Info
 	for _, other := range s.sessions {
-		if other != nil {
-			all = append(all, other.info())
-		}
+		all = append(all, other.info())
 	}
 	slices.SortFunc(all, func(a, b Info) int { return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.ID, b.ID)) })
 	return all
@@ -327,7 +303,7 @@ func (s *Store) Prune() []Pruned {
 	s.mu.Lock()
 	var out []Pruned
 	for _, other := range s.sessions {
-		if other != nil && other.over() {
+		if other.Over() {
 			out = append(out, s.forget(other, "on request"))
 		}
 	}
@@ -340,7 +316,8 @@ func (s *Store) Prune() []Pruned {
 }
 
 // Restart ends a session, whatever it does, and starts the same command again under the same number. No other session
-// is touched. It does not wait for the old command's end.
+// is touched. It does not wait for the old command's end. The box is the same; whose box does not answer starts the
+// command in another, under the number that is free once the old session is over.
 func (s *Store) Restart(ctx context.Context, id int) (*Session, error) {
 	old, err := s.Get(id)
 	if err != nil {
@@ -353,13 +330,15 @@ func (s *Store) Restart(ctx context.Context, id int) (*Session, error) {
 		s.mu.Unlock()
 		return nil, fault.New(fault.Conflict, "session %d is being restarted already", id)
 	}
-	s.sessions[id] = nil
+	delete(s.sessions, id)
+	s.starting[id] = old.spec.Name
 	s.mu.Unlock()
 	spec := old.spec
 	spec.Command.Key = "" // each start has one of its own
 	out, err := s.begin(ctx, spec)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	delete(s.starting, id)
 	if err == nil && s.closed {
 		out.Kill()
 		err = closedStore()
@@ -383,13 +362,8 @@ func (s *Store) Restart(ctx context.Context, id int) (*Session, error) {
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closed = true
-	var all []*Session
-	for id, other := range s.sessions {
-		if other != nil {
-			all = append(all, other)
-			delete(s.sessions, id)
-		}
-	}
+	all := slices.Collect(maps.Values(s.sessions))
+	clear(s.sessions)
 	s.mu.Unlock()
 	for _, t := range all {
 		t.Kill()

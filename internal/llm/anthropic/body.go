@@ -111,17 +111,9 @@ func (d Dialect) tools(req *wire.Request, r llm.Request, n *dialect.Names, calle
 		if err != nil {
 			return err
 		}
-		tool := wire.Tool{Name: n.Sent(t.Name), Description: t.Description, InputSchema: schema}
+		tool := wire.Tool{Name: n.Sent(t.Name), Description: t.Description, InputSchema: schema, CacheControl: dialect.CacheMark(t)}
 		if t.Strict != nil && *t.Strict {
 			tool.Strict = t.Strict
-		}
-		if len(t.Raw) > 0 {
-			var more struct {
-				CacheControl json.RawMessage `json:"cache_control"`
-			}
-			if json.Unmarshal(t.Raw, &more) == nil && dialect.Present(more.CacheControl) {
-				tool.CacheControl = more.CacheControl
-			}
 		}
 		req.Tools = append(req.Tools, tool)
 	}

@@ -9,6 +9,7 @@
 package bedrock
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"net/http"
@@ -28,8 +29,8 @@ import (
 type Options struct {
 	upstream.Options
 
-	Region    string // empty: AWS_REGION, AWS_DEFAULT_REGION, the region in BaseURL, else us-east-1
-	Profile   string // of the shared files; empty: AWS_PROFILE, else default
+	Region    string // empty: the region in BaseURL, else AWS_REGION, AWS_DEFAULT_REGION, us-east-1
+	Profile   string // of the shared files; empty: where a [Chain] looks else
 	MaxTokens int64  // where a request sets none; 0: the model's own limit
 	Source    Source // nil: a [Chain]
 }
@@ -45,21 +46,16 @@ type Provider struct {
 var _ llm.Provider = (*Provider)(nil)
 var _ llm.Checker = (*Provider)(nil)
 
-const (
-	runtimeHost = "bedrock-runtime."
-	controlHost = "bedrock."
-)
-
 // New makes a Provider. It asks nobody.
 func New(o Options) *Provider {
 	if o.Name == "" {
 		o.Name = "bedrock"
 	}
-	if o.Region == "" {
-		o.Region = region(o.BaseURL)
-	}
+	at := hostOf(o.BaseURL)
+	o.Region = cmp.Or(o.Region, at.region, os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"), "us-east-1")
 	if o.BaseURL == "" {
-		o.BaseURL = "https://" + runtimeHost + o.Region + ".amazonaws.com"
+		o.BaseURL = "https://bedrock-runtime." + o.Region + ".amazonaws.com"
+		at = hostOf(o.BaseURL)
 	}
 	if o.Source == nil {
 		o.Source = &Chain{Profile: o.Profile, Region: o.Region}
@@ -67,6 +63,9 @@ func New(o Options) *Provider {
 	authorize := upstream.Bearer(o.APIKey)
 	if o.APIKey == "" {
 		authorize = func(r *http.Request, body []byte) error {
+			if r.Header.Get("Authorization") != "" {
+				return nil // the operator's own
+			}
 			c, err := o.Source.Credentials(r.Context())
 			if err != nil {
 				return err
@@ -79,26 +78,12 @@ func New(o Options) *Provider {
 		dialect: Dialect{Provider: o.Name, MaxTokens: o.MaxTokens},
 		server:  upstream.New(o.Options, upstream.Dialect{Path: "/model", Authorize: authorize, Framing: newFrames, FramingType: framing}),
 	}
-	if at := o.Options; strings.Contains(at.BaseURL, "//"+runtimeHost) {
-		at.BaseURL = strings.Replace(at.BaseURL, "//"+runtimeHost, "//"+controlHost, 1)
-		p.control = upstream.New(at, upstream.Dialect{Path: "/foundation-models", Authorize: authorize})
+	if at.control != "" {
+		control := o.Options
+		control.BaseURL = at.control
+		p.control = upstream.New(control, upstream.Dialect{Path: "/foundation-models", Authorize: authorize})
 	}
 	return p
-}
-
-// region is the one to sign for where none is configured.
-func region(base string) string {
-	if _, host, ok := strings.Cut(base, "//"+runtimeHost); ok {
-		if r, rest, ok := strings.Cut(host, "."); ok && strings.HasPrefix(rest, "amazonaws.") {
-			return r
-		}
-	}
-	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION"} {
-		if r := os.Getenv(name); r != "" {
-			return r
-		}
-	}
-	return "us-east-1"
 }
 
 // Close lets go of idle connections.

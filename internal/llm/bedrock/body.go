@@ -119,6 +119,9 @@ func (d Dialect) tools(req *wire.Request, r llm.Request, n *dialect.Names, calle
 			spec.Strict = t.Strict
 		}
 		config.Tools = append(config.Tools, wire.Tool{Spec: spec})
+		for _, point := range cachePoint(dialect.CacheMark(t)) {
+			config.Tools = append(config.Tools, wire.Tool{CachePoint: point.CachePoint})
+		}
 	}
 	forbidden := choice.Mode == "none"
 	if len(config.Tools) == 0 {
@@ -200,15 +203,19 @@ func (g *grammar) Result(c dialect.Call, content []wire.Block, failed bool, cach
 	if failed {
 		r.Status = "error"
 	}
+	marks := cachePoint(cache)
 	for _, b := range content {
-		if b.CachePoint == nil { // its place is behind the whole result
+		switch {
+		case b.CachePoint == nil:
 			r.Content = append(r.Content, b)
+		case !dialect.Present(cache):
+			marks = []wire.Block{b} // its place is behind the whole result
 		}
 	}
 	if len(r.Content) == 0 {
 		r.Content = []wire.Block{wire.Text(noText)}
 	}
-	return append([]wire.Block{{ToolResult: r}}, cachePoint(cache)...)
+	return append([]wire.Block{{ToolResult: r}}, marks...)
 }
 
 // Thoughts implements [dialect.Grammar]. A client may have made the seal: nothing but thinking gets into the
@@ -221,12 +228,17 @@ func (g *grammar) Thoughts(item openai.Item) ([]wire.Block, error) {
 	blocks := make([]wire.Block, len(raw))
 	for i, r := range raw {
 		var thought wire.Reasoning
-		if json.Unmarshal(r, &thought) != nil || thought.Text == nil && thought.Redacted == "" {
+		if json.Unmarshal(r, &thought) != nil || !whole(thought) {
 			return nil, nil
 		}
 		blocks[i].Reasoning = &thought
 	}
 	return blocks, nil
+}
+
+// whole says whether thinking can go back: a text without its signature is refused.
+func whole(r wire.Reasoning) bool {
+	return r.Redacted != "" || r.Text != nil && r.Text.Signature != ""
 }
 
 // Thinks implements [dialect.Grammar].

@@ -2,6 +2,7 @@ package bedrock
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"strings"
 
@@ -33,7 +34,7 @@ type piece struct {
 	foreign  bool   // a tool's that the upstream runs
 	thought  []byte // shown thinking
 	signed   string
-	redacted string
+	redacted []byte
 	thinks   bool
 }
 
@@ -66,18 +67,23 @@ func (d *decoder) Frame(f sse.Event, more bool) error {
 		e.Type = kind
 		return d.server.Told(e)
 	}
-	var ev wire.Event
-	if err := json.Unmarshal(f.Data, &ev); err != nil {
-		return d.server.Unreadable("an event", err)
-	}
-	if err := d.event(f.Name, &ev); err != nil {
+	if err := d.event(f.Name, f.Data); err != nil {
 		return err
 	}
 	d.turn.Flush(more)
 	return nil
 }
 
-func (d *decoder) event(name string, ev *wire.Event) error {
+func (d *decoder) event(name string, data []byte) error {
+	var ev wire.Event
+	switch name {
+	case wire.EventBlockStart, wire.EventBlockDelta, wire.EventBlockStop, wire.EventMessageStop, wire.EventMetadata:
+		if err := json.Unmarshal(data, &ev); err != nil {
+			return d.server.Unreadable("an event", err)
+		}
+	default: // messageStart, and what is new to us, of whatever form
+		return nil
+	}
 	switch name {
 	case wire.EventBlockStart:
 		if use := ev.Start.ToolUse; use != nil {
@@ -97,7 +103,7 @@ func (d *decoder) event(name string, ev *wire.Event) error {
 			d.usage = ev.Usage
 		}
 	}
-	return nil // messageStart, and what is new to us
+	return nil
 }
 
 // start opens a call.
@@ -134,15 +140,19 @@ func (d *decoder) delta(index int, delta wire.Delta) error {
 	case delta.ToolUse != nil && p.call != nil:
 		p.call.Write(delta.ToolUse.Input)
 	case delta.Reasoning != nil:
-		d.think(p, *delta.Reasoning)
+		return d.think(p, *delta.Reasoning)
 	}
 	return nil
 }
 
-// think grows a block of thinking.
-func (d *decoder) think(p *piece, r wire.ReasoningDelta) {
+// think grows a block of thinking. What is not shown comes in pieces of base64 that are each whole.
+func (d *decoder) think(p *piece, r wire.ReasoningDelta) error {
+	redacted, err := base64.StdEncoding.DecodeString(r.Redacted)
+	if err != nil {
+		return d.server.Unreadable("thinking that is not shown", err)
+	}
 	p.signed += r.Signature
-	p.redacted += r.Redacted
+	p.redacted = append(p.redacted, redacted...)
 	if r.Text != "" {
 		d.said = true
 		if !p.thinks && d.turn.Thinking() {
@@ -152,20 +162,21 @@ func (d *decoder) think(p *piece, r wire.ReasoningDelta) {
 		d.turn.Reasoning([]byte(r.Text))
 	}
 	p.thinks = true
+	return nil
 }
 
-// end closes a block. Thinking is sealed as it is to go back.
+// end closes a block. Thinking is sealed as it is to go back, if it can.
 func (d *decoder) end(index int) {
 	p := d.open[index]
 	delete(d.open, index)
 	if p == nil || !p.thinks {
 		return
 	}
-	thought := wire.Reasoning{Redacted: p.redacted}
+	thought := wire.Reasoning{Redacted: base64.StdEncoding.EncodeToString(p.redacted)}
 	if thought.Redacted == "" {
 		thought.Text = &wire.ReasoningText{Text: string(p.thought), Signature: p.signed}
 	}
-	if raw, err := openai.Marshal(thought); err == nil {
+	if raw, err := openai.Marshal(thought); err == nil && whole(thought) {
 		d.said = true
 		d.turn.Keep(d.seal, raw)
 	}

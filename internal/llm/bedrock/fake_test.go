@@ -22,10 +22,15 @@ import (
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
 
-// message encodes one message of an event stream; kind is event or exception.
+// message encodes one message of an event stream; kind is event or exception, or error, whose text stands in a header.
 func message(kind, name string, payload []byte) []byte {
+	said := [][2]string{{":" + kind + "-type", name}, {":content-type", "application/json"}, {":message-type", kind}}
+	if kind == "error" {
+		said = [][2]string{{":error-code", name}, {":error-message", string(payload)}, {":message-type", kind}}
+		payload = nil
+	}
 	var headers []byte
-	for _, h := range [][2]string{{":" + kind + "-type", name}, {":content-type", "application/json"}, {":message-type", kind}} {
+	for _, h := range said {
 		headers = append(headers, byte(len(h[0])))
 		headers = append(headers, h[0]...)
 		headers = append(headers, typeText)
@@ -52,6 +57,9 @@ func acceptable(body []byte) error {
 	}
 	if q.Tools != nil {
 		for _, t := range q.Tools.Tools {
+			if t.CachePoint != nil {
+				continue
+			}
 			if !name.MatchString(t.Spec.Name) || t.Spec.InputSchema.JSON[0] != '{' {
 				return fmt.Errorf("tool %+v", t.Spec)
 			}
@@ -226,6 +234,9 @@ func fromConverse(model string, q wire.Request) llm.Request {
 	}
 	if q.Tools != nil {
 		for _, t := range q.Tools.Tools {
+			if t.Spec == nil {
+				continue
+			}
 			r.Tools = append(r.Tools, openai.Tool{Type: "function", Name: t.Spec.Name, Parameters: t.Spec.InputSchema.JSON})
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hardshell-dev/hardshell/internal/llm/upstream"
 	"github.com/hardshell-dev/hardshell/internal/sse"
+	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
 
 // framing is the media type of the vendor's binary event streams.
@@ -64,8 +65,12 @@ func (f *frames) Next() (sse.Event, error) {
 	if crc32.ChecksumIEEE(message[:end]) != binary.BigEndian.Uint32(message[end:]) {
 		return sse.Event{}, errFrame
 	}
-	name, err := eventName(message[prelude : prelude+headers])
-	return sse.Event{Name: name, Data: message[prelude+headers : end]}, err
+	name, told, err := readHeaders(message[prelude : prelude+headers])
+	data := message[prelude+headers : end]
+	if len(data) == 0 && told != "" {
+		data, err = openai.Marshal(map[string]string{"message": told})
+	}
+	return sse.Event{Name: name, Data: data}, err
 }
 
 func lengths(head []byte) (total, headers int) {
@@ -82,20 +87,20 @@ func (f *frames) Ready() bool {
 	return f.r.Buffered() >= total
 }
 
-// eventName reads what a message is out of its headers.
-func eventName(b []byte) (string, error) {
-	var kind, event, problem, code string
+// readHeaders reads what a message is, and what an error without a payload tells.
+func readHeaders(b []byte) (event, told string, err error) {
+	var kind, problem, code string
 	for len(b) > 0 {
 		name, rest, ok := short(b, 1)
 		if !ok || len(rest) == 0 {
-			return "", errFrame
+			return "", "", errFrame
 		}
 		typ := rest[0]
 		rest = rest[1:]
 		if typ == typeText {
 			value, after, ok := short(rest, 2)
 			if !ok {
-				return "", errFrame
+				return "", "", errFrame
 			}
 			switch name {
 			case ":message-type":
@@ -106,25 +111,27 @@ func eventName(b []byte) (string, error) {
 				problem = value
 			case ":error-code":
 				code = value
+			case ":error-message":
+				told = value
 			}
 			b = after
 			continue
 		}
 		size, ok := width(typ, rest)
 		if !ok || size > len(rest) {
-			return "", errFrame
+			return "", "", errFrame
 		}
 		b = rest[size:]
 	}
 	switch kind {
 	case "exception":
-		return exception + problem, nil
+		return exception + problem, "", nil
 	case "error":
-		return exception + code, nil
+		return exception + code, told, nil
 	case "event":
-		return event, nil
+		return event, "", nil
 	}
-	return "", fmt.Errorf("%w: it is of the unknown type %q", errFrame, kind)
+	return "", "", fmt.Errorf("%w: it is of the unknown type %q", errFrame, kind)
 }
 
 // short reads a text behind its length of n bytes.

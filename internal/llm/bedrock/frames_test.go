@@ -66,10 +66,10 @@ func TestHeadersOfEveryType(t *testing.T) {
 		return append(append(append([]byte{byte(len(name))}, name...), typeText, 0, byte(len(value))), value...)
 	}
 	headers = append(append(headers, text(":message-type", "event")...), text(":event-type", "messageStop")...)
-	if name, err := eventName(headers); err != nil || name != "messageStop" {
+	if name, _, err := readHeaders(headers); err != nil || name != "messageStop" {
 		t.Errorf("%q, %v", name, err)
 	}
-	if _, err := eventName(append(headers, 1, 'z', 42)); err == nil || !strings.Contains(err.Error(), "damaged") {
+	if _, _, err := readHeaders(append(headers, 1, 'z', 42)); err == nil || !strings.Contains(err.Error(), "damaged") {
 		t.Errorf("an unknown type: %v", err)
 	}
 }

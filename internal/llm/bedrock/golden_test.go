@@ -26,7 +26,7 @@ func TestBody(t *testing.T) {
 }
 
 // TestRecordings holds the answers against the texts that they are written from: a head, and a line for each message,
-// "event NAME JSON" or "exception NAME JSON"; "raw TEXT" is what is no message, and "cut N" takes N bytes off the end.
+// "event NAME JSON", "exception NAME JSON" or "error CODE TEXT"; "raw TEXT" is what is no message, and "cut N" takes N bytes off the end.
 // The texts follow the documented shapes; none was recorded from the vendor.
 func TestRecordings(t *testing.T) {
 	files, _ := filepath.Glob("testdata/answers/*.txt")

@@ -47,8 +47,8 @@ func digest(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// unsigned are headers that something on the way may change.
-var unsigned = []string{"authorization", "user-agent", "accept-encoding", "connection", "expect"}
+// unsigned are headers that something on the way may change. The host is signed as the request has it.
+var unsigned = []string{"host", "authorization", "user-agent", "accept-encoding", "connection", "expect"}
 
 func canonicalHeaders(r *http.Request) (names, headers string) {
 	values := map[string]string{"host": cmp.Or(r.Host, r.URL.Host)}

@@ -138,6 +138,17 @@ func ObjectSchema(t openai.Tool) (json.RawMessage, error) {
 	return openai.Marshal(keys)
 }
 
+// CacheMark is what a tool's declaration says of caching, nil if it says nothing.
+func CacheMark(t openai.Tool) json.RawMessage {
+	var more struct {
+		CacheControl json.RawMessage `json:"cache_control"`
+	}
+	if json.Unmarshal(t.Raw, &more) != nil || !Present(more.CacheControl) {
+		return nil
+	}
+	return more.CacheControl
+}
+
 // Format is the wanted form of the answer.
 type Format struct {
 	Type        string          `json:"type"` // text, json_object or json_schema

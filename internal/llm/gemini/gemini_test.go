@@ -8,6 +8,7 @@ import (
 
 	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/internal/llm"
+	"github.com/hardshell-dev/hardshell/internal/llm/dialect"
 	"github.com/hardshell-dev/hardshell/internal/llm/providertest"
 	"github.com/hardshell-dev/hardshell/internal/llm/scripted"
 	"github.com/hardshell-dev/hardshell/internal/llm/upstream"
@@ -189,6 +190,30 @@ func TestMalformedCallIsTriedAgain(t *testing.T) {
 		a := providertest.Collect(t, t.Context(), New(Options{Options: upstream.Options{BaseURL: url, APIKey: "k"}}), providertest.Hello())
 		if tries != want || (a.Err == nil) != (want == 2) || want == 1 && fault.KindOf(a.Err) != fault.Upstream {
 			t.Errorf("after %q: %d tries, %v", said, tries, a.Err)
+		}
+	}
+}
+
+// What a model can do is told by its own name, not by those of its publisher and its project.
+func TestThinkingByTheModelsOwnName(t *testing.T) {
+	for _, tt := range []struct {
+		model, effort string
+		budget        int64
+		level         string
+	}{
+		{"gemini-2.5-flash", "none", 0, ""},
+		{"gemini-2.5-pro", "none", 128, ""},
+		{"publishers/google/models/Gemini-2.5-Pro", "none", 128, ""},
+		{"projects/our-pro-project/locations/eu/publishers/google/models/gemini-2.5-flash", "none", 0, ""},
+		{"gemini-3-flash", "none", 0, "MINIMAL"},
+		{"publishers/google/models/GEMINI-3-PRO-preview", "none", 0, "LOW"},
+		{"publishers/google/models/GEMINI-3-PRO-preview", "medium", 0, "HIGH"},
+		{"projects/our-pro-project/locations/eu/publishers/google/models/gemini-3-flash", "none", 0, "MINIMAL"},
+		{"projects/gemini-3-pro/locations/eu/publishers/google/models/gemini-3.1-pro", "medium", 0, "MEDIUM"},
+	} {
+		got := thinking(tt.model, dialect.Effort{Effort: tt.effort})
+		if got.Level != tt.level || tt.level == "" && (got.Budget == nil || *got.Budget != tt.budget) {
+			t.Errorf("%s, %s: level %q, budget %v", tt.model, tt.effort, got.Level, got.Budget)
 		}
 	}
 }

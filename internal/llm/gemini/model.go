@@ -18,8 +18,13 @@ const (
 	levels                    // from 3 on: thinks by a level, and demands its signatures back
 )
 
+// nameOf is a model's own name: the last part of one that tells its publisher or its project too.
+func nameOf(model string) string {
+	return strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
+}
+
 func generationOf(model string) generation {
-	name := strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
+	name := nameOf(model)
 	for _, known := range []struct {
 		prefix string
 		is     generation
@@ -55,7 +60,7 @@ func thinking(model string, want dialect.Effort) *wire.Thinking {
 
 // leastBudget is the smallest budget that a model takes: Pro does not do without thinking.
 func leastBudget(model string) int64 {
-	if strings.Contains(model, "pro") {
+	if strings.Contains(nameOf(model), "-pro") {
 		return 128
 	}
 	return 0
@@ -63,7 +68,8 @@ func leastBudget(model string) int64 {
 
 // level is the level for an effort. Pro knows no minimal level, and its first version none between the other two.
 func level(model, effort string) string {
-	pro := strings.Contains(model, "-pro")
+	name := nameOf(model)
+	pro := strings.Contains(name, "-pro")
 	switch effort {
 	case "none", "minimal":
 		if pro {
@@ -73,7 +79,7 @@ func level(model, effort string) string {
 	case "low":
 		return "LOW"
 	case "medium":
-		if strings.Contains(model, "gemini-3-pro") {
+		if strings.HasPrefix(name, "gemini-3-pro") {
 			return "HIGH"
 		}
 		return "MEDIUM"

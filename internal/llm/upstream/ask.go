@@ -115,7 +115,9 @@ func (s *Server) request(ctx context.Context, method string, c Call) (*http.Requ
 		req.Header.Set("Accept", c.Accept)
 	}
 	for k, v := range s.o.Headers {
-		req.Header.Set(k, v)
+		if req.Header.Set(k, v); http.CanonicalHeaderKey(k) == "Host" {
+			req.Host = v // the header's own is not sent
+		}
 	}
 	if s.d.Authorize != nil {
 		if err := s.d.Authorize(req, c.Body); err != nil {

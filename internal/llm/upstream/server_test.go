@@ -27,9 +27,11 @@ func TestRequestOnTheWire(t *testing.T) {
 			"Content-Type": "application/json", "Accept": "text/event-stream"}},
 		{Options{APIKey: "sk-1", Headers: map[string]string{"Authorization": "Basic eA=="}}, map[string]string{"Authorization": "Basic eA=="}},
 		{Options{}, map[string]string{"Authorization": ""}},
+		{Options{Headers: map[string]string{"host": "inner.example"}}, map[string]string{"Host": "inner.example"}},
 	} {
 		s := over(t, tt.o, func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
+			r.Header.Set("Host", r.Host)
 			for name, want := range tt.want {
 				if got := r.Header.Get(name); got != want {
 					t.Errorf("%s = %q, want %q", name, got, want)

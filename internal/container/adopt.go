@@ -292,9 +292,7 @@ func (s *Service) rest(p *place, idle time.Duration) bool {
 	if b == nil || p.running > 0 || s.now().Before(p.active.Add(idle)) {
 		return false
 	}
-	select {
-	case <-b.done:
-	default:
+	if !b.settled() {
 		return false // booting, for somebody
 	}
 	keeper, ok := b.box.(Keeper)

@@ -55,8 +55,8 @@ func (d *disk) breach(p *place, sp *space, why *breach) {
 		p.mu.Lock()
 		b := p.boot
 		p.mu.Unlock()
-		// From here on nobody gets this box, and whoever is in it is told why it went.
-		if b != nil && b.breach.CompareAndSwap(nil, why) {
+		// From here on nobody gets this box, and whoever is in it is told why it went. One that is on its way has taken nothing.
+		if b != nil && b.settled() && b.breach.CompareAndSwap(nil, why) {
 			d.service.wg.Go(func() { d.service.endBox(p, b) })
 		}
 	}

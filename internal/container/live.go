@@ -95,12 +95,7 @@ func (s *Service) EndLive(prefix string) {
 		p.mu.Lock()
 		b := p.boot
 		p.mu.Unlock()
-		if b == nil {
-			continue
-		}
-		select {
-		case <-b.done:
-		default:
+		if b == nil || !b.settled() {
 			continue
 		}
 		if keeper, ok := b.box.(Keeper); ok {

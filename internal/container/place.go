@@ -33,7 +33,7 @@ type place struct {
 type boot struct {
 	done   chan struct{} // closed when box and err are set
 	box    Box
-	err    error
+	err    error                  // box may be one that is to be closed, all the same
 	told   atomic.Bool            // a command has heard that the box before this one is gone
 	breach atomic.Pointer[breach] // why the service ends it; nobody gets it any more
 }
@@ -44,11 +44,19 @@ func (b *boot) restarted() bool {
 	return ok && keeper.Restarted() && !b.told.Swap(true)
 }
 
-// over says whether a new attempt is needed: this one failed, or its box is gone.
-func (b *boot) over() bool {
+// settled says whether the attempt has ended.
+func (b *boot) settled() bool {
 	select {
 	case <-b.done:
+		return true
 	default:
+		return false
+	}
+}
+
+// over says whether a new attempt is needed: this one failed, or its box is gone.
+func (b *boot) over() bool {
+	if !b.settled() {
 		return false
 	}
 	if b.err != nil {
@@ -229,11 +237,17 @@ func (s *Service) box(ctx context.Context, p *place) (*boot, *tree, error) {
 // open is the boot itself. It belongs to nobody's request: whoever waits for it may go.
 func (s *Service) open(p *place, spec Spec, b, old *boot) {
 	defer close(b.done)
+	if old != nil {
+		<-old.done // before that its box may come to be, in the same folders
+	}
 	ctx, cancel := context.WithTimeout(s.ctx, bootTimeout)
 	defer cancel()
 	if old != nil && old.box != nil {
 		if err := old.box.Close(ctx); err != nil {
-			s.log.Warn("a box that was gone could not be closed", "container", spec.ID, "error", err)
+			b.box = old.box // the next attempt begins with it
+			b.err = failed(err, "The container's old processes could not be ended.")
+			s.log.Error("a box could not be closed, so that no other takes its place", "container", spec.ID, "error", err)
+			return
 		}
 	}
 	begun := s.now()
@@ -246,8 +260,7 @@ func (s *Service) open(p *place, spec Spec, b, old *boot) {
 	b.box, b.err = s.runtime.Open(ctx, spec)
 	if b.err == nil {
 		if b.err = p.narrowing.entered(b.box); b.err != nil {
-			b.box.Close(ctx)
-			b.box = nil
+			b.box.Close(ctx) // and once more at the next attempt
 		}
 	}
 	if b.err != nil {

@@ -99,12 +99,12 @@ func (a *Agent) Create(ctx context.Context, p tenant.Principal, req *openai.Crea
 	if err != nil {
 		return nil, err
 	}
-	if isTrue(req.Background) {
+	if req.InBackground() {
 		live()
-	} else if isTrue(req.Stream) {
+	} else if req.Streams() {
 		go live()
 	} else {
-		stop := context.AfterFunc(ctx, func() { r.Cancel(errClientGone) })
+		stop := context.AfterFunc(ctx, func() { r.Cancel(response.ErrClientGone) })
 		live()
 		stop()
 	}
@@ -129,7 +129,7 @@ func (a *Agent) begin(ctx context.Context, p tenant.Principal, req *openai.Creat
 	}
 	a.loops.Add(1) // before Begin, so that Close waits for what is being begun
 	a.mu.Unlock()
-	background := isTrue(req.Background)
+	background := req.InBackground()
 	if background {
 		if err := a.crew.book(); err != nil {
 			a.loops.Done()
@@ -207,9 +207,6 @@ func (a *Agent) enqueue(r run, live func()) {
 
 // errStopping is the cause of runs that end because the server does.
 var errStopping = fault.New(fault.Cancelled, "The server is stopping.")
-
-// errClientGone is the cause of a run that ends because the one who waits for it does not any more.
-var errClientGone = fault.New(fault.Cancelled, "The client closed the connection.").WithCode("client_disconnected")
 
 func (a *Agent) forget(r run) {
 	a.mu.Lock()

@@ -166,7 +166,7 @@ func surround(f container.Facts, p place, operator string) surroundings {
 func (p *plan) begin() response.Begin {
 	b := response.Begin{Org: p.principal.Org, KeyID: p.principal.KeyID, Object: p.template, Input: p.input,
 		Store: p.template.Store, Background: p.template.Background, Late: true,
-		Unread: !isTrue(p.request.Stream), Work: p.work, Key: p.request.Key, Digest: p.request.Digest}
+		Unread: !p.request.Streams(), Work: p.work, Key: p.request.Key, Digest: p.request.Digest}
 	if id := p.request.PreviousResponseID; id != nil {
 		b.PreviousID = *id
 	}
@@ -191,7 +191,7 @@ func (p *plan) ask(first, last bool, added []openai.Item) (llm.Request, error) {
 		return llm.Request{}, err
 	}
 	out := llm.Request{Model: p.route.Model, Items: items, MaxOutputTokens: r.MaxOutputTokens, Temperature: r.Temperature,
-		TopP: r.TopP, Text: r.Text, Reasoning: r.Reasoning, Whole: !isTrue(r.Stream) && !isTrue(r.Background)}
+		TopP: r.TopP, Text: r.Text, Reasoning: r.Reasoning, Whole: !r.Streams() && !r.InBackground()}
 	for _, f := range []struct {
 		to   *string
 		from *string

@@ -18,7 +18,7 @@ import (
 
 // hostedTools are a shell of ours beside tools that only a Responses upstream runs.
 const hostedTools = `"tools":[{"type":"shell"},{"type":"web_search"},{"type":"mcp","server_label":"m","server_url":"https://m.example",` +
-	`"authorization":"sk-of-the-mcp-server","headers":{"X-Key":"sk-of-the-header"}}]`
+	`"authorization":"sk-of-the-mcp-server","headers":{"X-Key":"sk-of-the-header"},"Authorization":"sk-of-the-other-spelling","HEADERS":{"K":"sk-of-the-last"}}]`
 
 // Tools that an upstream runs are passed on to it, and so are their items; our shell runs beside them, as the vendor's
 // own tool, and goes back in its shape. What shows a secret to an MCP server is in no row.

@@ -2,6 +2,8 @@ package agent
 
 import (
 	"encoding/json"
+	"maps"
+	"strings"
 
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
@@ -11,7 +13,7 @@ import (
 func template(r *openai.CreateRequest, text json.RawMessage) openai.Response {
 	out := openai.Response{
 		Object:             "response",
-		Background:         isTrue(r.Background),
+		Background:         r.InBackground(),
 		Instructions:       r.Instructions,
 		MaxOutputTokens:    r.MaxOutputTokens,
 		MaxToolCalls:       r.MaxToolCalls,
@@ -93,8 +95,10 @@ func echoTool(t openai.Tool) json.RawMessage {
 			}
 		}
 	case "mcp":
-		delete(keys, "authorization")
-		delete(keys, "headers") // either may be a secret
+		// Either may be a secret, in every spelling that some server reads.
+		maps.DeleteFunc(keys, func(key string, _ json.RawMessage) bool {
+			return strings.EqualFold(key, "authorization") || strings.EqualFold(key, "headers")
+		})
 	case "shell":
 		keys.inside("environment", func(env object) {
 			env.inside("network_policy", func(policy object) { delete(policy, "domain_secrets") })

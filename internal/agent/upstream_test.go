@@ -271,7 +271,7 @@ func TestAForegroundCancelReachesTheUpstream(t *testing.T) {
 	}
 	go live()
 	<-begun
-	r.Cancel(errClientGone)
+	r.Cancel(response.ErrClientGone)
 	select {
 	case <-left:
 	case <-time.After(patience):

@@ -43,7 +43,7 @@ var rules = []rule{
 	{"service_tier", func(r *openai.CreateRequest) bool {
 		return not(r.ServiceTier, "auto", "default", "flex", "scale", "priority", "fast", "ultrafast")
 	}, "a known service tier"},
-	{"background", func(r *openai.CreateRequest) bool { return isTrue(r.Background) && isFalse(r.Store) },
+	{"background", func(r *openai.CreateRequest) bool { return r.InBackground() && isFalse(r.Store) },
 		"false when store is false: a background response is read from the store"},
 	{"previous_response_id", func(r *openai.CreateRequest) bool {
 		return r.PreviousResponseID != nil && present(r.Conversation)
@@ -241,8 +241,6 @@ func outside[N int64 | float64](v *N, low, high N) bool {
 func below(v *int64, low int64) bool { return v != nil && *v < low }
 
 func not(v *string, allowed ...string) bool { return v != nil && !slices.Contains(allowed, *v) }
-
-func isTrue(b *bool) bool { return b != nil && *b }
 
 func isFalse(b *bool) bool { return b != nil && !*b }
 

@@ -252,6 +252,9 @@ func (s *Service) Cancel(ctx context.Context, org, id string) (*openai.Response,
 // errCancelled is the cause of a run that somebody asked to cancel.
 var errCancelled = fault.New(fault.Cancelled, "The response was cancelled.")
 
+// ErrClientGone is the cause of a foreground run that ends because its client hangs up.
+var ErrClientGone = fault.New(fault.Cancelled, "The client closed the connection.").WithCode("client_disconnected")
+
 // Delete removes a response and its log. A running one is cancelled first.
 func (s *Service) Delete(ctx context.Context, org, id string) error {
 	f, err := s.find(ctx, org, id)

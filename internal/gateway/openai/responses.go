@@ -17,9 +17,6 @@ import (
 	wire "github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
 
-// errClientGone is why a foreground run is cancelled when its client hangs up.
-var errClientGone = fault.New(fault.Cancelled, "The client closed the connection.").WithCode("client_disconnected")
-
 func (d *Door) createResponse(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	var req wire.CreateRequest
 	raw, err := readJSON(r, &req)
@@ -42,22 +39,22 @@ func (d *Door) createResponse(w http.ResponseWriter, r *http.Request, p tenant.P
 	if err != nil {
 		return err
 	}
-	if isTrue(req.Background) { // it lives on without its client
-		if isTrue(req.Stream) {
+	if req.InBackground() { // it lives on without its client
+		if req.Streams() {
 			return d.stream(w, r, run.Subscribe(-1))
 		}
 		return writeJSON(w, http.StatusOK, run.Response())
 	}
 	// A foreground run lives as long as its client. AfterFunc cancels it at once, whatever this goroutine waits for.
-	stop := context.AfterFunc(r.Context(), func() { run.Cancel(errClientGone) })
+	stop := context.AfterFunc(r.Context(), func() { run.Cancel(response.ErrClientGone) })
 	defer stop()
-	if isTrue(req.Stream) {
+	if req.Streams() {
 		err = d.stream(w, r, run.Subscribe(-1))
 	} else {
 		err = d.wait(w, r, run.Wait)
 	}
 	if err != nil {
-		run.Cancel(errClientGone) // nobody will read the rest; a finished run does not mind
+		run.Cancel(response.ErrClientGone) // nobody will read the rest; a finished run does not mind
 	}
 	return err
 }
@@ -95,13 +92,13 @@ func (d *Door) again(w http.ResponseWriter, r *http.Request, p tenant.Principal,
 		return false, err
 	}
 	switch {
-	case isTrue(req.Stream):
+	case req.Streams():
 		events, err := d.Responses.Subscribe(r.Context(), p.Org, id, -1)
 		if err != nil {
 			return true, err
 		}
 		return true, d.stream(w, r, events)
-	case isTrue(req.Background):
+	case req.InBackground():
 		resp, err := d.Responses.Get(r.Context(), p.Org, id)
 		if err != nil {
 			return true, err
@@ -120,7 +117,7 @@ func (d *Door) wait(w http.ResponseWriter, r *http.Request, ended func(context.C
 	resp, err := ended(r.Context())
 	switch {
 	case r.Context().Err() != nil: // the run may have ended, by that or just before: there is nobody to tell
-		return errClientGone
+		return response.ErrClientGone
 	case err != nil:
 		gateway.NoRetry(w) // a command may have run; a client that asks again would run it again
 		return err
@@ -147,8 +144,6 @@ func barren(resp *wire.Response) *fault.Error {
 	}
 	return fault.New(kind, "%s", resp.Error.Message).WithCode(resp.Error.Code)
 }
-
-func isTrue(b *bool) bool { return b != nil && *b }
 
 func (d *Door) getResponse(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	q := r.URL.Query()

@@ -44,7 +44,7 @@ func (d *Door) stream(w http.ResponseWriter, r *http.Request, events Stream) err
 		}
 		if err != nil {
 			if r.Context().Err() != nil {
-				return errClientGone
+				return response.ErrClientGone
 			}
 			gateway.NoRetry(w) // where no byte was sent yet this becomes an answer, and a command may have run
 			out.fail(errorObject(err, w.Header().Get("X-Request-Id")))
@@ -196,7 +196,7 @@ func (e *eventWriter) send(now time.Time) {
 		e.err = e.rc.Flush()
 	}
 	if e.err != nil {
-		e.err = errors.Join(errClientGone, e.err)
+		e.err = errors.Join(response.ErrClientGone, e.err)
 	}
 	e.buf = e.buf[:0]
 }

@@ -38,6 +38,12 @@ type CreateRequest struct {
 	Digest             string            `json:"-"` // of the body, where there is a key
 }
 
+// Streams says whether the response is to be told as it comes.
+func (r *CreateRequest) Streams() bool { return r.Stream != nil && *r.Stream }
+
+// InBackground says whether the response lives on without its client.
+func (r *CreateRequest) InBackground() bool { return r.Background != nil && *r.Background }
+
 // Input is a request's input: a string reads as one user message.
 type Input []Item
 

@@ -68,6 +68,7 @@ type fakeJob struct {
 	ports   map[uint16]bool
 	looks   int
 	mute    bool // looks are never answered
+	lasting bool // it does not end when it is killed
 	typed   []byte
 	onWrite func(p []byte)
 	signals []syscall.Signal
@@ -118,7 +119,7 @@ func (j *fakeJob) stands(l process.Look) {
 
 func (j *fakeJob) Kill() {
 	j.mu.Lock()
-	already := j.killed
+	already := j.killed || j.lasting
 	j.killed = true
 	j.mu.Unlock()
 	if !already {

@@ -21,7 +21,9 @@ type made struct {
 	id        string
 	name      string
 	arguments string
+	answered  bool
 	results   []result
+	turn      int // of the model, since the user spoke
 }
 
 // result is what one command did, as far as the answer to the call tells it.
@@ -46,17 +48,22 @@ func (m made) failed() bool {
 // read finds the last user message and what came of it.
 func read(items []openai.Item) conversation {
 	var c conversation
+	turn, open := 0, 0 // calls without an answer
 	for _, item := range items {
 		switch item.Type {
 		case openai.TypeMessage:
 			var m openai.Message
 			if item.Role == "user" && item.Decode(&m) == nil {
-				c = conversation{user: userText(m.Content)}
+				c, turn, open = conversation{user: userText(m.Content)}, 0, 0
 			}
 		case openai.TypeFunctionCall:
 			var f openai.FunctionCall
 			if item.Decode(&f) == nil {
-				c.calls = append(c.calls, made{id: f.CallID, name: f.Name, arguments: f.Arguments})
+				if open == 0 { // the calls of a turn come together, before their answers
+					turn++
+				}
+				open++
+				c.calls = append(c.calls, made{id: f.CallID, name: f.Name, arguments: f.Arguments, turn: turn})
 			}
 		case openai.TypeFunctionCallOutput:
 			var o openai.FunctionCallOutput
@@ -65,7 +72,10 @@ func read(items []openai.Item) conversation {
 			}
 			for i := range c.calls {
 				if c.calls[i].id == o.CallID {
-					c.calls[i].results = parseResults(string(o.Output))
+					if !c.calls[i].answered {
+						open--
+					}
+					c.calls[i].answered, c.calls[i].results = true, parseResults(string(o.Output))
 				}
 			}
 		}

@@ -327,7 +327,7 @@ func TestBuiltinScriptsAreWellFormed(t *testing.T) {
 			t.Fatal(err)
 		}
 		s, err := parseScript(f.Name(), raw)
-		if err != nil || s.About == "" || len(s.Turns) == 0 {
+		if err != nil || s.About == "" || len(s.Turns)+len(s.Rules) == 0 {
 			t.Errorf("%s: %+v, %v", f.Name(), s, err)
 			continue
 		}

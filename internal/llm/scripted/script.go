@@ -13,11 +13,12 @@ import (
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
 
-// Script is a recorded run, a JSON file. It starts anew with every user message. Which turn comes next follows from
-// the number of calls since then.
+// Script is a run that somebody wrote, a JSON file. It starts anew with every user message. Which turn comes next follows
+// from the number of calls since then, or from the rules.
 type Script struct {
 	About string `json:"about"` // for people
 	Turns []Turn `json:"turns"`
+	Rules []Rule `json:"rules"`
 	Loop  bool   `json:"loop"` // the last turn comes again and again
 }
 
@@ -114,11 +115,17 @@ func parseScript(name string, raw []byte) (*Script, error) {
 	if err := dec.Decode(&s); err != nil {
 		return nil, fault.Wrap(fault.Internal, err, "the script %q is not of a known form", name)
 	}
+	if err := s.compile(); err != nil {
+		return nil, fault.New(fault.Invalid, "the script %q cannot be followed: %s", name, err).WithCode("invalid_prompt").WithParam("model")
+	}
 	return &s, nil
 }
 
 // turn chooses the script's turn by the calls made since the user spoke.
 func (s *Script) turn(c conversation, t *tool) (turn, error) {
+	if len(s.Rules) > 0 {
+		return s.ruled(c, t)
+	}
 	left := len(c.calls)
 	i := 0
 	for i < len(s.Turns) && len(s.Turns[i].Calls) > 0 && left >= len(s.Turns[i].Calls) {
@@ -131,7 +138,11 @@ func (s *Script) turn(c conversation, t *tool) (turn, error) {
 		}
 		i--
 	}
-	recorded := s.Turns[i]
+	return s.Turns[i].play(c, t)
+}
+
+// play makes the turn of a recorded one.
+func (recorded Turn) play(c conversation, t *tool) (turn, error) {
 	out := turn{reasoning: recorded.Reasoning, text: recorded.Text, stop: recorded.Stop, fail: recorded.Fail,
 		delay: pause(time.Duration(recorded.DelayMS) * time.Millisecond), usage: recorded.Usage}
 	for _, rec := range recorded.Calls {

@@ -5,7 +5,8 @@
 // further commands of the same call; "? CMD" is a call that is made only if the last one failed. Then it quotes the
 // results. It uses whatever shell-like function was declared and fills the arguments from that function's schema.
 //
-// A recorded script is chosen by a model name other than "scripted", or by a first line "%% script NAME"; see [Script].
+// A script is chosen by a model name other than "scripted", or by a first line "%% script NAME". It is a list of turns, or
+// of rules that say what to do about what came last; see [Script] and [Rule].
 //
 // It keeps nothing between calls: where it stands is read from the conversation each time, so that any replica can
 // go on. It is no test double only: people meet it before they have a key.
@@ -16,6 +17,7 @@ import (
 	"embed"
 	"io/fs"
 	"iter"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/hardshell-dev/hardshell/fault"
@@ -34,11 +36,12 @@ var builtin embed.FS
 
 // Options sets up a Provider; the zero value works.
 type Options struct {
-	Scripts fs.FS // recorded scripts, NAME.json each; they come before the built-in ones
+	Scripts fs.FS // scripts, NAME.json each, which are listed as models; they come before the built-in ones
 }
 
 // Provider is the scripted model. It is safe for use by many goroutines.
 type Provider struct {
+	own     fs.FS // nil: none
 	scripts []fs.FS
 }
 
@@ -47,7 +50,7 @@ var _ llm.Checker = (*Provider)(nil)
 
 // New makes the scripted model.
 func New(o Options) *Provider {
-	p := &Provider{}
+	p := &Provider{own: o.Scripts}
 	if o.Scripts != nil {
 		p.scripts = append(p.scripts, o.Scripts)
 	}
@@ -57,9 +60,20 @@ func New(o Options) *Provider {
 	return p
 }
 
-// Models lists the one model, "scripted". Scripts are asked for by those who know their names.
+// Models lists "scripted", and the scripts that were given. The built-in ones are asked for by those who know their names.
 func (p *Provider) Models(context.Context) ([]openai.Model, error) {
-	return []openai.Model{{ID: Name, Object: "model", OwnedBy: "hardshell"}}, nil
+	models := []openai.Model{{ID: Name, Object: "model", OwnedBy: "hardshell"}}
+	if p.own == nil {
+		return models, nil
+	}
+	files, err := fs.Glob(p.own, "*.json")
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "the scripts cannot be listed")
+	}
+	for _, file := range files {
+		models = append(models, openai.Model{ID: strings.TrimSuffix(file, ".json"), Object: "model", OwnedBy: "hardshell"})
+	}
+	return models, nil
 }
 
 // Check refuses tools that are no functions, and a script that does not exist.

@@ -66,18 +66,21 @@ func (d Dialect) request(r llm.Request) (*wire.Request, *dialect.Names, error) {
 		t.maxTokens = *r.MaxOutputTokens
 	}
 	req := &wire.Request{Model: r.Model, MaxTokens: &t.maxTokens, Stream: !r.Whole}
-	c, err := d.conversation(r, n)
+	c, err := dialect.Converse(r, d.Provider, &grammar{dialect: d, names: n})
 	if err != nil {
 		return nil, nil, err
 	}
-	req.System, req.Messages = c.system, c.messages
-	if err := d.tools(req, r, n, c.called); err != nil {
+	req.System = c.System
+	for _, turn := range c.Turns {
+		req.Messages = append(req.Messages, wire.Message{Role: turn.Role, Content: turn.Content})
+	}
+	if err := d.tools(req, r, n, c.Called); err != nil {
 		return nil, nil, err
 	}
 	if err := d.text(req, r.Text); err != nil {
 		return nil, nil, err
 	}
-	if err := d.reasoning(req, r.Reasoning, t, c); err != nil {
+	if err := d.reasoning(req, r.Reasoning, t); err != nil {
 		return nil, nil, err
 	}
 	if err := d.sampling(req, r, t); err != nil {
@@ -128,7 +131,7 @@ func (d Dialect) tools(req *wire.Request, r llm.Request, n *dialect.Names, calle
 	}
 	if len(req.Tools) == 0 && len(called) > 0 {
 		for _, name := range called {
-			req.Tools = append(req.Tools, wire.Tool{Name: name, InputSchema: dialect.AnyObject})
+			req.Tools = append(req.Tools, wire.Tool{Name: n.Sent(name), InputSchema: dialect.AnyObject})
 		}
 		req.ToolChoice = &wire.ToolChoice{Type: "none"}
 	}
@@ -158,14 +161,11 @@ func (d Dialect) text(req *wire.Request, raw json.RawMessage) error {
 }
 
 // reasoning translates the wanted effort.
-func (d Dialect) reasoning(req *wire.Request, raw json.RawMessage, t traits, c *conversation) error {
+func (d Dialect) reasoning(req *wire.Request, raw json.RawMessage, t traits) error {
 	if !dialect.Present(raw) {
 		return nil
 	}
 	want, err := dialect.ReadEffort(raw)
-	if err == nil {
-		err = want.Known()
-	}
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (d Dialect) reasoning(req *wire.Request, raw json.RawMessage, t traits, c *
 		}
 		tokens := min(want.Budget(), *req.MaxTokens*3/4) // max_tokens bounds thinking and answer together
 		forced := req.ToolChoice != nil && (req.ToolChoice.Type == "any" || req.ToolChoice.Type == "tool")
-		if tokens >= 1024 && !forced && !c.openWithoutThinking() {
+		if tokens >= 1024 && !forced && !openWithoutThinking(req.Messages) {
 			req.Thinking = &wire.ThinkingConfig{Type: "enabled", BudgetTokens: tokens}
 		}
 	default:

@@ -30,10 +30,10 @@ func marked(raw json.RawMessage) json.RawMessage {
 	return nil
 }
 
-// blocks translates content. cache marks the last block, unless that is marked already. Text of white space alone is
-// left out: the API refuses it.
-func (c *conversation) blocks(content dialect.Parts, cache json.RawMessage, at string) (wire.Content, error) {
-	var out wire.Content
+// Blocks implements [dialect.Grammar]. cache marks the last block, unless that is marked already. Text of white space
+// alone is left out: the API refuses it.
+func (g *grammar) Blocks(content dialect.Parts, cache json.RawMessage, at string) ([]wire.Block, error) {
+	var out []wire.Block
 	last := -1
 	for i, p := range content {
 		if !p.Blank() {
@@ -51,26 +51,26 @@ func (c *conversation) blocks(content dialect.Parts, cache json.RawMessage, at s
 		case p.IsText():
 			out = append(out, textBlock(p.Words(), mark))
 		case p.Type == "input_image":
-			source, err := c.image(p, at)
+			source, err := g.image(p, at)
 			if err != nil {
 				return nil, err
 			}
 			out = append(out, block(wire.TypeImage, wire.Image{Type: wire.TypeImage, Source: source, CacheControl: mark}))
 		case p.Type == "input_file":
-			source, err := c.document(p, at)
+			source, err := g.document(p, at)
 			if err != nil {
 				return nil, err
 			}
 			out = append(out, block(wire.TypeDocument, wire.Document{Type: wire.TypeDocument, Source: source, Title: p.Filename, CacheControl: mark}))
 		default:
-			return nil, dialect.Unserved(at+".type", c.dialect.Provider, "a content part of type %q", p.Type)
+			return nil, dialect.Unserved(at+".type", g.dialect.Provider, "a content part of type %q", p.Type)
 		}
 	}
 	return out, nil
 }
 
-func (c *conversation) image(p dialect.Part, at string) (wire.Source, *fault.Error) {
-	i, err := p.Image(at, c.dialect.Provider)
+func (g *grammar) image(p dialect.Part, at string) (wire.Source, *fault.Error) {
+	i, err := p.Image(at, g.dialect.Provider)
 	if i.URL != "" {
 		return wire.Source{Type: "url", URL: i.URL}, err
 	}
@@ -78,8 +78,8 @@ func (c *conversation) image(p dialect.Part, at string) (wire.Source, *fault.Err
 }
 
 // document translates a file: a PDF or a text, inline, or a PDF by its URL.
-func (c *conversation) document(p dialect.Part, at string) (wire.Source, *fault.Error) {
-	f, err := p.File(at, c.dialect.Provider)
+func (g *grammar) document(p dialect.Part, at string) (wire.Source, *fault.Error) {
+	f, err := p.File(at, g.dialect.Provider)
 	switch {
 	case f.URL != "":
 		return wire.Source{Type: "url", URL: f.URL}, err

@@ -59,10 +59,8 @@ func (d Dialect) request(r llm.Request) (*dialect.Names, []byte, error) {
 	}
 	req := wire.Request{System: c.System}
 	for _, turn := range c.Turns {
-		m := wire.Message{Role: "user", Content: turn.Content}
-		if turn.Model {
-			m.Role = "assistant"
-		} else if slices.ContainsFunc(m.Content, func(b wire.Block) bool { return b.Document != nil }) &&
+		m := wire.Message{Role: turn.Role, Content: turn.Content}
+		if turn.Role == dialect.User && slices.ContainsFunc(m.Content, func(b wire.Block) bool { return b.Document != nil }) &&
 			!slices.ContainsFunc(m.Content, func(b wire.Block) bool { return b.Text != nil }) {
 			m.Content = append(m.Content, wire.Text(seeFile)) // a document needs a text beside it
 		}
@@ -84,12 +82,12 @@ func (d Dialect) request(r llm.Request) (*dialect.Names, []byte, error) {
 	if t := r.Temperature; t != nil && *t > 1 {
 		return nil, nil, dialect.Invalid("temperature", "temperature %v cannot be served by provider %q: its range ends at 1", *t, d.Provider)
 	}
-	switch r.ServiceTier {
-	case "", "auto", "default":
-	case "flex", "priority":
-		req.ServiceTier = &wire.ServiceTier{Type: r.ServiceTier}
-	default:
-		return nil, nil, dialect.Unserved("service_tier", d.Provider, "the service_tier %q", r.ServiceTier)
+	tier, err := dialect.Tier(r, d.Provider)
+	if err != nil {
+		return nil, nil, err
+	}
+	if tier != "" {
+		req.ServiceTier = &wire.ServiceTier{Type: tier}
 	}
 	body, err := dialect.Encode(req)
 	return n, body, err
@@ -163,9 +161,6 @@ func (d Dialect) output(req *wire.Request, r llm.Request) error {
 		return f.Unserved(d.Provider).WithTry("text.format of type json_schema")
 	}
 	want, err := dialect.ReadEffort(r.Reasoning)
-	if err == nil {
-		err = want.Known()
-	}
 	if err != nil {
 		return err
 	}

@@ -31,14 +31,26 @@ type Grammar[B any] interface {
 	Thinks(b B) bool
 }
 
+// A Placer is a [Grammar] whose vendor may take system messages where they stand, right behind a user's turn.
+type Placer interface {
+	Places() bool
+}
+
+// The roles of turns.
+const (
+	User   = "user"
+	Model  = "assistant"
+	System = "system" // of a Placer
+)
+
 // Turn is what one side says at once.
 type Turn[B any] struct {
-	Model   bool // the model's, else the user's
+	Role    string
 	Content []B
 }
 
-// Conversation is a request's conversation in a vendor's blocks: a user's turn first and last, the sides alternate, the
-// calls of a turn of the model's have their answers at the beginning of the turn behind it, in order.
+// Conversation is a request's conversation in a vendor's blocks: a user's turn first, and last but for a system's, the
+// sides alternate, the calls of a turn of the model's have their answers at the beginning of the turn behind it, in order.
 type Conversation[B any] struct {
 	System []B
 	Turns  []Turn[B]
@@ -69,19 +81,19 @@ func Converse[B any](r llm.Request, provider string, g Grammar[B]) (Conversation
 	if len(b.Turns) == 0 {
 		return b.Conversation, Invalid("input", "the input holds nothing that can be sent to provider %q", provider)
 	}
-	if b.Turns[len(b.Turns)-1].Model {
+	if b.last() == Model {
 		more, err := b.words(goOn)
 		if err != nil {
 			return b.Conversation, err
 		}
-		b.add(false, more...)
+		b.add(User, more...)
 	}
-	if b.Turns[0].Model {
+	if b.Turns[0].Role == Model {
 		first, err := b.words(opening)
 		if err != nil {
 			return b.Conversation, err
 		}
-		b.Turns = slices.Insert(b.Turns, 0, Turn[B]{Content: first})
+		b.Turns = slices.Insert(b.Turns, 0, Turn[B]{User, first})
 	}
 	return b.Conversation, nil
 }
@@ -98,25 +110,38 @@ func (b *builder[B]) words(text string) ([]B, error) {
 	return b.grammar.Blocks(Parts{{Type: "input_text", Text: text}}, nil, "input")
 }
 
-// add adds blocks of one side; those of the same side join.
-func (b *builder[B]) add(model bool, blocks ...B) {
+// last is the role of the last turn.
+func (b *builder[B]) last() string {
+	if len(b.Turns) == 0 {
+		return ""
+	}
+	return b.Turns[len(b.Turns)-1].Role
+}
+
+// add adds blocks of one side; those of the same side join. A user's join those before a system's, as nobody takes a
+// user's turn behind one.
+func (b *builder[B]) add(role string, blocks ...B) {
 	if len(blocks) == 0 {
 		return
 	}
-	if !model {
+	if role != Model {
 		b.trim()
 	}
-	if n := len(b.Turns); n > 0 && b.Turns[n-1].Model == model {
-		b.Turns[n-1].Content = append(b.Turns[n-1].Content, blocks...)
+	n := len(b.Turns) - 1
+	if role == User && b.last() == System {
+		n--
+	}
+	if n >= 0 && b.Turns[n].Role == role {
+		b.Turns[n].Content = append(b.Turns[n].Content, blocks...)
 		return
 	}
-	b.Turns = append(b.Turns, Turn[B]{Model: model, Content: blocks})
+	b.Turns = append(b.Turns, Turn[B]{role, blocks})
 }
 
 // trim drops thinking that nothing follows in the last turn, as of a turn that was cut: servers refuse it.
 func (b *builder[B]) trim() {
 	n := len(b.Turns) - 1
-	if n < 0 || !b.Turns[n].Model {
+	if b.last() != Model {
 		return
 	}
 	content := b.Turns[n].Content
@@ -155,7 +180,7 @@ func (b *builder[B]) answer() error {
 			}
 			content = append(why, content...)
 		}
-		b.add(false, b.grammar.Result(call, content, !answered || call.Wrong != "", cache)...)
+		b.add(User, b.grammar.Result(call, content, !answered || call.Wrong != "", cache)...)
 	}
 	return nil
 }
@@ -174,7 +199,7 @@ func (b *builder[B]) item(item openai.Item, at string) error {
 			b.Called = append(b.Called, call.Name)
 		}
 		b.open = append(b.open, call)
-		b.add(true, b.grammar.Call(call)...)
+		b.add(Model, b.grammar.Call(call)...)
 		return nil
 	case openai.TypeFunctionCallOutput:
 		return b.answer()
@@ -183,7 +208,7 @@ func (b *builder[B]) item(item openai.Item, at string) error {
 		if err != nil {
 			return Malformed(at, item.Type, err)
 		}
-		b.add(true, thoughts...)
+		b.add(Model, thoughts...)
 		return nil
 	default:
 		return RefuseItem(item, at, b.provider)
@@ -201,16 +226,20 @@ func (b *builder[B]) message(item openai.Item, at string) error {
 		return err
 	}
 	if m.Role == "assistant" {
-		b.add(true, content...)
+		b.add(Model, content...)
 		return nil
 	}
 	if err := b.answer(); err != nil {
 		return err
 	}
-	if m.Role == "user" {
-		b.add(false, content...)
-		return nil
+	placer, ok := any(b.grammar).(Placer)
+	switch {
+	case m.Role == "user":
+		b.add(User, content...)
+	case ok && placer.Places() && (b.last() == User || b.last() == System):
+		b.add(System, content...)
+	default:
+		b.System = append(b.System, content...)
 	}
-	b.System = append(b.System, content...)
 	return nil
 }

@@ -1,6 +1,6 @@
 // Package dialect reads the parts of a request that every upstream dialect must understand, once for all of them: the
-// choice among the tools, the wanted form of the answer, effort, parts of content, which output answers which call,
-// names that an upstream takes, and the seal on thinking.
+// choice among the tools, the wanted form of the answer, effort and service tier, parts of content, which output answers
+// which call, names that an upstream takes, and the turns of a conversation.
 //
 // It writes no vendor's JSON and calls nobody. What holds: what a request says wrongly is refused with the field's
 // name, never guessed.
@@ -184,7 +184,7 @@ func ReadText(raw json.RawMessage) (Format, error) {
 	return f, nil
 }
 
-// UnservedFormat refuses the form.
+// Unserved refuses the form.
 func (f Format) Unserved(provider string) *fault.Error {
 	return Unserved("text.format.type", provider, "text.format of type %q", f.Type)
 }
@@ -195,13 +195,16 @@ type Effort struct {
 	Summary string `json:"summary"`
 }
 
-// ReadEffort reads a request's reasoning.
+// ReadEffort reads a request's reasoning, and refuses an effort that is no word of the API's.
 func ReadEffort(raw json.RawMessage) (Effort, error) {
 	var e Effort
 	if Present(raw) {
 		if err := json.Unmarshal(raw, &e); err != nil {
 			return Effort{}, Invalid("reasoning", "reasoning is not an object with a text effort")
 		}
+	}
+	if !slices.Contains([]string{"", "none", "minimal", "low", "medium", "high", "xhigh", "max"}, e.Effort) {
+		return Effort{}, Invalid("reasoning.effort", "reasoning.effort %q is not known", e.Effort)
 	}
 	return e, nil
 }
@@ -222,10 +225,13 @@ func (e Effort) Budget() int64 {
 	}
 }
 
-// KnownEffort refuses an effort that is no word of the API's.
-func (e Effort) Known() error {
-	if slices.Contains([]string{"", "none", "minimal", "low", "medium", "high", "xhigh", "max"}, e.Effort) {
-		return nil
+// Tier reads a request's service tier for vendors that know flex and priority; it is "" for what is served anyway.
+func Tier(r llm.Request, provider string) (string, error) {
+	switch r.ServiceTier {
+	case "", "auto", "default":
+		return "", nil
+	case "flex", "priority":
+		return r.ServiceTier, nil
 	}
-	return Invalid("reasoning.effort", "reasoning.effort %q is not known", e.Effort)
+	return "", Unserved("service_tier", provider, "the service_tier %q", r.ServiceTier)
 }

@@ -161,7 +161,7 @@ func TestNamesOfLetters(t *testing.T) {
 	}
 }
 
-func TestReadTextAndEffort(t *testing.T) {
+func TestReadTextEffortAndTier(t *testing.T) {
 	if f, err := ReadText(nil); err != nil || f.Type != "text" {
 		t.Errorf("%+v, %v", f, err)
 	}
@@ -173,10 +173,18 @@ func TestReadTextAndEffort(t *testing.T) {
 	_, err = ReadText(json.RawMessage(`[]`))
 	refused(t, err, "text")
 	e, err := ReadEffort(json.RawMessage(`{"effort":"high","summary":null}`))
-	if err != nil || e.Budget() != 16384 || e.Known() != nil {
+	if err != nil || e.Budget() != 16384 {
 		t.Errorf("%+v, %v", e, err)
 	}
 	_, err = ReadEffort(json.RawMessage(`{"effort":3}`))
 	refused(t, err, "reasoning")
-	refused(t, Effort{Effort: "a lot"}.Known(), "reasoning.effort")
+	_, err = ReadEffort(json.RawMessage(`{"effort":"a lot"}`))
+	refused(t, err, "reasoning.effort")
+	for tier, want := range map[string]string{"": "", "auto": "", "default": "", "flex": "flex", "priority": "priority"} {
+		if got, err := Tier(llm.Request{ServiceTier: tier}, "p"); err != nil || got != want {
+			t.Errorf("tier %q: %q, %v", tier, got, err)
+		}
+	}
+	_, err = Tier(llm.Request{ServiceTier: "scale"}, "p")
+	refused(t, err, "service_tier")
 }

@@ -71,13 +71,11 @@ func (d Dialect) request(r llm.Request) (*dialect.Names, []byte, error) {
 	if err := d.generation(&req, r, is); err != nil {
 		return nil, nil, err
 	}
-	switch r.ServiceTier {
-	case "", "auto", "default":
-	case "flex", "priority":
-		req.ServiceTier = r.ServiceTier
-	default:
-		return nil, nil, dialect.Unserved("service_tier", d.Provider, "the service_tier %q", r.ServiceTier)
+	tier, err := dialect.Tier(r, d.Provider)
+	if err != nil {
+		return nil, nil, err
 	}
+	req.ServiceTier = tier
 	body, err := dialect.Encode(req)
 	return n, body, err
 }
@@ -85,7 +83,7 @@ func (d Dialect) request(r llm.Request) (*dialect.Names, []byte, error) {
 // contents are those of one turn. The answers to calls have a content of their own: they must be as many as the calls.
 // A turn of which nothing is left has none; the API takes two contents of one role behind each other.
 func contents(turn dialect.Turn[block], strict bool) []wire.Content {
-	if turn.Model {
+	if turn.Role == dialect.Model {
 		if parts := settle(turn.Content, strict); len(parts) > 0 {
 			return []wire.Content{{Role: "model", Parts: parts}}
 		}
@@ -167,9 +165,6 @@ func (d Dialect) generation(req *wire.Request, r llm.Request, is generation) err
 		return f.Unserved(d.Provider)
 	}
 	want, err := dialect.ReadEffort(r.Reasoning)
-	if err == nil {
-		err = want.Known()
-	}
 	if err != nil {
 		return err
 	}

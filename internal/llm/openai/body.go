@@ -76,11 +76,7 @@ func (d Dialect) Body(r llm.Request) ([]byte, error) {
 	if dialect.Present(r.Text) {
 		req.Text = r.Text
 	}
-	effort, err := dialect.ReadEffort(r.Reasoning)
-	if err == nil {
-		err = effort.Known()
-	}
-	if err != nil {
+	if _, err := dialect.ReadEffort(r.Reasoning); err != nil {
 		return nil, err
 	}
 	if dialect.Present(r.Reasoning) {

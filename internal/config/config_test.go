@@ -129,7 +129,7 @@ func TestEveryLeafHasAVariable(t *testing.T) {
 		"server.listen": "127.0.0.1:1", "server.allowed_hosts": "a.example, b.example", "features.shell.type": "none",
 		"features.shell.default_environment": "local", "providers.NAME.base_url": "http://127.0.0.1:9/v1",
 		"providers.NAME.type": "chat", "providers.NAME.max_tokens_field": "max_tokens", "log.level": "debug", "log.format": "json", "providers.NAME.cache": "5m",
-		"providers.NAME.version": "2026-10-21", "providers.NAME.native_shell": "off",
+		"providers.NAME.version": "2026-10-21", "providers.NAME.native_shell": "off", "providers.NAME.scripts": "/somewhere",
 		"storage.data": "/somewhere", "server.tls.cert": "/c.pem", "server.tls.key": "/k.pem",
 		limitsKey + "input_file_urls": "off", limitsKey + "input_file_url_ranges": "10.1.0.0/16", limitsKey + "input_file_url_timeout_secs": "10",
 		EgressKey: "*.a.example, b.example:8443", limitsKey + "allowed_egress_ranges": "10.1.0.0/16", limitsKey + "egress_bundles.NAME": "a.example",
@@ -155,7 +155,7 @@ func TestEveryLeafHasAVariable(t *testing.T) {
 			env := environ(t, variable(key)+"="+value)
 			for _, needed := range []string{"providers.NAME.base_url", "server.tls.cert", "server.tls.key",
 				limitsKey + "allowed_domain_secrets.NAME.value", limitsKey + "allowed_domain_secrets.NAME.allowed_hosts"} {
-				if strings.HasPrefix(key, needed[:strings.LastIndex(needed, ".")]) && key != needed {
+				if strings.HasPrefix(key, needed[:strings.LastIndex(needed, ".")]) && key != needed && key != "providers.NAME.scripts" { // which asks nobody
 					env = append(env, variable(needed)+"="+special[needed])
 				}
 			}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -53,6 +54,8 @@ type Provider struct {
 	// CredentialsFile is a service account's file, or one that gcloud laid down, for Vertex AI. Empty finds credentials as
 	// Google's own tools do.
 	CredentialsFile string `toml:"credentials_file"`
+	// Scripts is a folder of scripts, NAME.json each, that a scripted provider plays as the model NAME.
+	Scripts string `toml:"scripts"`
 	// ConnectTimeoutSecs bounds making a connection. 0 means 10.
 	ConnectTimeoutSecs int `toml:"connect_timeout_secs"`
 	// FirstByteTimeoutSecs bounds the wait for the head of an answer. 0 means 300.
@@ -97,6 +100,7 @@ var ofTypes = []struct {
 	{"location", []string{ProviderGemini}, func(p Provider) bool { return p.Location != "" }},
 	{"credentials_file", []string{ProviderGemini}, func(p Provider) bool { return p.CredentialsFile != "" }},
 	{"api_version", []string{ProviderOpenAI}, func(p Provider) bool { return p.APIVersion != "" }},
+	{"scripts", []string{ProviderScripted}, func(p Provider) bool { return p.Scripts != "" }},
 	{"native_shell", []string{ProviderOpenAI}, func(p Provider) bool { return p.NativeShell != "" }},
 }
 
@@ -111,6 +115,9 @@ func (l *Loaded) checkProviders() (string, *fault.Error) {
 		}
 		if p.Type == ProviderScripted && p.BaseURL != "" {
 			return key + ".base_url", invalid("the scripted model calls nobody").WithTry("leave base_url out")
+		}
+		if p.Scripts != "" && !filepath.IsAbs(p.Scripts) {
+			return key + ".scripts", invalid("%q depends on where the server is started", p.Scripts).WithTry("an absolute path")
 		}
 		if p.Type == ProviderChat || p.BaseURL != "" {
 			if err := checkURL(p.BaseURL); err != nil {

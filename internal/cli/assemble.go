@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -215,7 +216,11 @@ func providersOf(c config.Config) map[string]llm.Provider {
 	providers := map[string]llm.Provider{}
 	for name, p := range c.Providers {
 		if p.Type == config.ProviderScripted {
-			providers[name] = scripted.New(scripted.Options{})
+			own := scripted.Options{}
+			if p.Scripts != "" {
+				own.Scripts = os.DirFS(p.Scripts)
+			}
+			providers[name] = scripted.New(own)
 			continue
 		}
 		server := upstream.Options{Name: name, BaseURL: p.BaseURL, APIKey: p.APIKey.Reveal(), Models: p.Models, Headers: map[string]string{},

@@ -382,3 +382,16 @@ func TestWhatCannotBeWrittenIsTold(t *testing.T) {
 		t.Errorf("%v, %v", told, l.Err())
 	}
 }
+
+func TestWhoseItWas(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "audit")
+	l := writer(t, dir)
+	l.Of(Whose{Org: "acme", Key: "key_1", Container: "cntr_1"}).Observe(terminal.SessionPruned{Session: 3, Why: "to make room"})
+	l.Observe(terminal.SessionPruned{Session: 4})
+	must(t, l.Close())
+	all, report, err := Read(dir)
+	must(t, err)
+	if !report.Intact() || len(all) != 2 || all[0].Whose != (Whose{"acme", "key_1", "cntr_1"}) || all[1].Whose != (Whose{}) {
+		t.Errorf("%+v %+v", all, report.Problems)
+	}
+}

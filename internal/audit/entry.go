@@ -27,6 +27,7 @@ type Entry struct {
 	Session int    `json:"session,omitempty"`
 	Source  string `json:"source,omitempty"` // who it is from: agent, user_shell
 	Writer  string `json:"writer,omitempty"`
+	Whose
 
 	Command       []string `json:"command,omitempty"`
 	Parts         []string `json:"parts,omitempty"` // the command, parsed, a line each
@@ -37,6 +38,13 @@ type Entry struct {
 	Limits   *Limits   `json:"limits,omitempty"`
 	Outcome  *Outcome  `json:"outcome,omitempty"`
 	Note     string    `json:"note,omitempty"`
+}
+
+// Whose says for whom a command ran where it is not the user of this machine.
+type Whose struct {
+	Org       string `json:"org,omitempty"`
+	Key       string `json:"key,omitempty"` // its id
+	Container string `json:"container,omitempty"`
 }
 
 // Decision is what let a command run or kept it from running, and who decided.

@@ -11,11 +11,25 @@ import (
 var _ terminal.Observer = (*Log)(nil)
 
 // Observe writes what a terminal's tools do. What cannot be written is told to Options.Failed.
-func (l *Log) Observe(event terminal.Event) {
+func (l *Log) Observe(event terminal.Event) { l.observe(event, Whose{}) }
+
+// Of observes what is done for somebody.
+func (l *Log) Of(w Whose) terminal.Observer { return somebody{l, w} }
+
+type somebody struct {
+	log *Log
+	who Whose
+}
+
+// Observe is the log's.
+func (s somebody) Observe(event terminal.Event) { s.log.observe(event, s.who) }
+
+func (l *Log) observe(event terminal.Event, who Whose) {
 	e, ok := entryOf(event)
 	if !ok {
 		return
 	}
+	e.Whose = who
 	if err := l.Append(e); err != nil && l.o.Failed != nil {
 		l.o.Failed(err)
 	}

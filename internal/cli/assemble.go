@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hardshell-dev/hardshell/internal/agent"
+	"github.com/hardshell-dev/hardshell/internal/audit"
 	"github.com/hardshell-dev/hardshell/internal/blob"
 	"github.com/hardshell-dev/hardshell/internal/blob/database"
 	"github.com/hardshell-dev/hardshell/internal/blob/disk"
@@ -31,12 +33,15 @@ import (
 	responsesapi "github.com/hardshell-dev/hardshell/internal/llm/openai"
 	"github.com/hardshell-dev/hardshell/internal/llm/scripted"
 	"github.com/hardshell-dev/hardshell/internal/llm/upstream"
+	"github.com/hardshell-dev/hardshell/internal/mcp"
 	"github.com/hardshell-dev/hardshell/internal/response"
 	"github.com/hardshell-dev/hardshell/internal/skill"
 	"github.com/hardshell-dev/hardshell/internal/store"
+	"github.com/hardshell-dev/hardshell/internal/telemetry"
 	"github.com/hardshell-dev/hardshell/internal/tenant"
 	"github.com/hardshell-dev/hardshell/sandbox"
 	"github.com/hardshell-dev/hardshell/sandbox/egress"
+	tools "github.com/hardshell-dev/hardshell/terminal"
 )
 
 // app is the whole server without a listener.
@@ -125,23 +130,57 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 	rooms := openai.Rooms(loop, responses, containers, models)
 	rooms.Files, rooms.Skills = files, skills
 	openai.Register(door, rooms)
+	hall, closeRecord := hallOf(c, containers, logger)
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+		door.HandleAt(method, "/mcp", tenant.ScopeRun, hall.Serve, nil)
+	}
 
 	undo.Release()
 	return &app{
 		handler: door, tenants: tenants, shell: facts,
-		drain: func(ctx context.Context) error { return errors.Join(loop.Close(ctx), responses.Close(ctx)) },
+		drain: func(ctx context.Context) error {
+			return errors.Join(hall.Close(ctx), loop.Close(ctx), responses.Close(ctx))
+		},
 		close: func(ctx context.Context, keep bool) error {
 			defer stopSpawner()
 			end := containers.Close
 			if keep || loop.HandedOver() { // what lives in the boxes goes on, as responses that were handed over do
 				end = containers.HandOver
 			}
-			err := end(ctx)
+			err := errors.Join(end(ctx), closeRecord())
 			files.Close()
 			closeBytes()
 			return errors.Join(err, db.Close())
 		},
 	}, nil
+}
+
+// hallOf serves MCP in containers. The audit is begun by the first session that there is.
+func hallOf(c config.Config, containers *container.Service, logger *slog.Logger) (hall *mcp.Hall, closeRecord func() error) {
+	var opened atomic.Pointer[audit.Log]
+	open := sync.OnceValues(func() (*audit.Log, error) {
+		record, err := audit.Open(filepath.Join(c.Storage.Data, auditFolder), audit.Options{Writer: "serve, mcp", Mask: telemetry.Redact,
+			Failed: func(err error) { logger.Error("the audit cannot be written", "error", err) }})
+		if err == nil {
+			opened.Store(record)
+		}
+		return record, err
+	})
+	observe := func(p tenant.Principal, id string) (tools.Observer, error) {
+		record, err := open()
+		if err != nil {
+			return nil, err
+		}
+		return record.Of(audit.Whose{Org: p.Org, Key: p.KeyID, Container: id}), nil
+	}
+	hall = mcp.NewHall(mcp.HallConfig{Containers: containers, Observe: observe, Locks: filepath.Join(c.Storage.Data, "locks"),
+		Version: readBuild().Version, Logger: logger})
+	return hall, func() error {
+		if record := opened.Load(); record != nil {
+			return record.Close()
+		}
+		return nil
+	}
 }
 
 // downloadsOf fetches the files that requests name by address.
@@ -216,11 +255,7 @@ func providersOf(c config.Config) map[string]llm.Provider {
 	providers := map[string]llm.Provider{}
 	for name, p := range c.Providers {
 		if p.Type == config.ProviderScripted {
-			own := scripted.Options{}
-			if p.Scripts != "" {
-				own.Scripts = os.DirFS(p.Scripts)
-			}
-			providers[name] = scripted.New(own)
+			providers[name] = scripted.New(scripted.Options{})
 			continue
 		}
 		server := upstream.Options{Name: name, BaseURL: p.BaseURL, APIKey: p.APIKey.Reveal(), Models: p.Models, Headers: map[string]string{},

@@ -110,6 +110,7 @@ func showEntry(w io.Writer, e audit.Entry) {
 		below("command", strings.Join(e.Command, " "))
 	}
 	below("in", e.Cwd)
+	below("for", strings.Join(strings.Fields(e.Org+" "+e.Key+" "+e.Container), " "))
 	if d := e.Decision; d != nil {
 		below("why", d.Why)
 		below("rules", strings.Join(d.Rules, "\n"))

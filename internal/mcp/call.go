@@ -122,10 +122,10 @@ func (d *door) dispatch(ctx context.Context, c *call, tool string, raw json.RawM
 	return result
 }
 
-// await waits for a call as long as one request may, and answers the request.
-func (d *door) await(ctx context.Context, c *call, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+// await waits for a call as long as its request may, and answers the request.
+func (d *door) await(ctx context.Context, c *call, req *mcp.CallToolRequest, most time.Duration) (*mcp.CallToolResult, error) {
 	clock := d.config.Clock
-	late, stop := clock.Timer(Bound - margin)
+	late, stop := clock.Timer(most)
 	defer stop()
 	token := req.Params.GetProgressToken()
 	var tick <-chan time.Time

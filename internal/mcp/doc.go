@@ -13,4 +13,12 @@
 //
 // A cancelled call is killed with its command, unless [Config.Detach] says otherwise, and a connection that ends takes
 // every command with it. An error of the machinery is told apart from the command's: failure "io" and the stage.
+//
+// # Over HTTP
+//
+// A [Hall] serves any number of clients at a server, by streamable HTTP up to protocol 2025-11-25: a client of a later one is
+// told so, and falls back. Each session has a container of its key's organisation, where all its commands run, in a terminal
+// or not; nothing starts on the host, and nobody is asked. A session is its key's alone: any other gets 404 for it. It ends
+// by the client's word, after half an hour in which nothing is asked, or with the server, and its commands end with it; the
+// container stays for its own idle time. A client that goes away without a word is one that asks nothing.
 package mcp

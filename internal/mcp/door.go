@@ -35,11 +35,14 @@ type Config struct {
 	Older    bool               // shell, container.exec and shell_command too
 	Detach   bool               // a cancelled call goes on unseen instead of being killed
 	Locks    string             // a private folder, in which doors that share it take turns at a git repository; empty is none
-	GitWait  time.Duration      // the longest that one waits for its turn; 0 is 30 s
-	Opened   func(ctx context.Context, s *terminal.Session) error
-	Clock    session.Clock // nil is the machine's
-	Version  string        // of the program
-	Logger   *slog.Logger  // nil discards
+	// Repository names the git repository that a command in a folder may change, for Locks; empty is none. nil looks on
+	// this machine.
+	Repository func(dir string) string
+	GitWait    time.Duration // the longest that one waits for its turn; 0 is 30 s
+	Opened     func(ctx context.Context, s *terminal.Session) error
+	Clock      session.Clock // nil is the machine's
+	Version    string        // of the program
+	Logger     *slog.Logger  // nil discards
 }
 
 // Serve serves one client until it goes away or the context ends. Nothing that the client started survives it.
@@ -50,7 +53,7 @@ func Serve(ctx context.Context, t mcp.Transport, c Config) error {
 	}
 	stop := context.AfterFunc(ctx, d.cancel) // the SDK waits for the calls
 	defer stop()
-	err = d.server().Run(ctx, t)
+	err = newServer(c, instructions, terminal.Specs(c.Older), d.handle).Run(ctx, t)
 	if ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, mcp.ErrConnectionClosed) {
 		err = nil // that is how a conversation ends
 	}
@@ -117,21 +120,26 @@ const instructions = `exec_command runs a command line in a sandbox on the user'
 write_stdin types into, waits for and looks at. No call takes longer than 45 seconds: go on with write_stdin and the session_id that
 it gave. For builds and tests, wait_for: {"exit": true}. restart starts a session's command again.`
 
-// server is the SDK's, with the tools.
-func (d *door) server() *mcp.Server {
-	s := mcp.NewServer(&mcp.Implementation{Name: "hardshell", Title: "hardshell", Version: d.config.Version},
-		&mcp.ServerOptions{Instructions: instructions, Logger: d.config.Logger, Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}})
-	for _, spec := range terminal.Specs(d.config.Older) {
-		s.AddTool(&mcp.Tool{Name: spec.Name, Description: spec.Description, InputSchema: spec.Parameters}, d.handle)
+// newServer is the SDK's, with the tools.
+func newServer(c Config, instructions string, specs []terminal.ToolSpec, handle mcp.ToolHandler) *mcp.Server {
+	s := mcp.NewServer(&mcp.Implementation{Name: "hardshell", Title: "hardshell", Version: c.Version},
+		&mcp.ServerOptions{Instructions: instructions, Logger: c.Logger, Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}})
+	for _, spec := range specs {
+		s.AddTool(&mcp.Tool{Name: spec.Name, Description: spec.Description, InputSchema: spec.Parameters}, handle)
 	}
 	s.AddTool(&mcp.Tool{Name: toolRestart, Description: "Ends a session, whatever it does, and starts its command again under the same id. What had to be asked is asked again.",
 		InputSchema: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["session_id"],` +
-			`"properties":{"session_id":{"type":"integer","description":"The session, as exec_command named it."}}}`)}, d.handle)
+			`"properties":{"session_id":{"type":"integer","description":"The session, as exec_command named it."}}}`)}, handle)
 	return s
 }
 
 // handle serves a tool call: a new one, one that goes on, or one whose question was answered.
 func (d *door) handle(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	return d.serve(ctx, req, 0)
+}
+
+// serve is handle for a request that has waited already.
+func (d *door) serve(ctx context.Context, req *mcp.CallToolRequest, waited time.Duration) (*mcp.CallToolResult, error) {
 	tool, raw := req.Params.Name, req.Params.Arguments
 	if len(raw) == 0 {
 		raw = json.RawMessage("{}")
@@ -148,7 +156,7 @@ func (d *door) handle(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallT
 	if c == nil {
 		c = d.start(tool, raw, req.Session)
 	}
-	return d.await(ctx, c, req)
+	return d.await(ctx, c, req, Bound-margin-waited)
 }
 
 // failed is a result for a call of which nothing came.

@@ -128,6 +128,9 @@ func (d *door) repository(tool string, raw json.RawMessage) string {
 			if !filepath.IsAbs(dir) {
 				dir = filepath.Join(d.session.TurnContext().Cwd, dir)
 			}
+			if d.config.Repository != nil {
+				return d.config.Repository(dir)
+			}
 			return gitFolder(dir)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/llm/upstream/straight"
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
 
@@ -102,7 +103,7 @@ func newClient(o Options) *http.Client {
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	if c.Transport == nil {
 		dialer := &net.Dialer{Timeout: o.ConnectTimeout, KeepAlive: 30 * time.Second}
-		c.Transport = &http.Transport{
+		behind := &http.Transport{
 			Proxy:               http.ProxyFromEnvironment,
 			DialContext:         dialer.DialContext,
 			TLSHandshakeTimeout: o.ConnectTimeout,
@@ -114,6 +115,7 @@ func newClient(o Options) *http.Client {
 			ReadBufferSize:      16 << 10,
 			WriteBufferSize:     16 << 10,
 		}
+		c.Transport = &straight.Transport{Dial: dialer.DialContext, Behind: behind}
 	}
 	return c
 }

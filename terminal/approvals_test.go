@@ -1,7 +1,10 @@
 package terminal
 
 import (
+	"context"
 	"errors"
+	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -122,5 +125,73 @@ func TestTypingOutsideIsAskedAbout(t *testing.T) {
 	r.call(ToolWriteStdin, `{"session_id":`+inside.ProcessID+`,"chars":"x\n"}`)
 	if p.questions() != 3 {
 		t.Error("typing inside the sandbox was asked about")
+	}
+}
+
+// TestTheCacheKeepsItsWord plays random questions and answers against a model: a person is asked unless exactly this was
+// approved for the session, not revoked since, and not too long ago; and what may run is what the answer says.
+func TestTheCacheKeepsItsWord(t *testing.T) {
+	for seed := range uint64(8) {
+		r := rand.New(rand.NewPCG(seed, 11))
+		now := time.Now()
+		var answer ReviewDecision
+		asked := 0
+		work := t.TempDir()
+		if err := os.Mkdir(filepath.Join(work, "sub"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(SessionConfig{Cwd: work, SandboxPolicy: DefaultSandbox(), ApprovalPolicy: AskFor(approval.Policy{Ask: approval.UnlessTrusted}), Backend: linux{},
+			Environ: []string{}, Shells: bashOnly, Now: func() time.Time { return now }, Approver: ApproverFunc(func(context.Context, ApprovalRequest) (Review, error) {
+				asked++
+				return Review{Decision: answer}, nil
+			})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		turn, err := s.Begin(t.Context(), s.TurnContext())
+		if err != nil {
+			t.Fatal(err)
+		}
+		type exactly struct {
+			script, dir   string
+			tty, escalate bool
+		}
+		until := map[exactly]time.Time{} // what the session covers, and for how long
+		ids := map[exactly]string{}
+		for step := range 200 {
+			switch k := r.IntN(20); {
+			case k == 0:
+				now = now.Add(time.Duration(r.IntN(20)) * time.Hour)
+				continue
+			case k == 1:
+				for q, id := range ids {
+					if !s.Revoke(id) {
+						t.Fatalf("seed %d: %+v could not be revoked", seed, q)
+					}
+					delete(until, q)
+					delete(ids, q)
+					break
+				}
+				continue
+			}
+			q := exactly{[]string{"touch a", "touch b", "touch a; true"}[r.IntN(3)], []string{"", "sub"}[r.IntN(2)], r.IntN(2) == 0, r.IntN(2) == 0}
+			answer = []ReviewDecision{Denied, Approved, ApprovedForSession, ApprovedAlways + 7}[r.IntN(4)]
+			before := asked
+			outside, err := s.Clear(t.Context(), turn, "test", Question{Script: q.script, Workdir: q.dir, TTY: q.tty, Escalate: q.escalate})
+			covered := now.Before(until[q])
+			if (asked == before) != covered {
+				t.Fatalf("seed %d, step %d: %+v: asked %v, covered %v", seed, step, q, asked != before, covered)
+			}
+			runs := covered || answer == Approved || answer == ApprovedForSession
+			if (err == nil) != runs || outside != (runs && q.escalate) {
+				t.Fatalf("seed %d, step %d: %+v: %v, outside %v; covered %v, answered %v", seed, step, q, err, outside, covered, answer)
+			}
+			if !covered && answer == ApprovedForSession {
+				until[q] = now.Add(sessionGrant)
+				grants := s.approved.all()
+				ids[q] = grants[len(grants)-1].ID
+			}
+		}
+		s.Close()
 	}
 }

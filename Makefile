@@ -6,7 +6,7 @@ LDFLAGS := -s -w -X github.com/hardshell-dev/hardshell/internal/cli.version=$(VE
 FUZZTIME ?= 60s
 export CGO_ENABLED = 0
 
-.PHONY: help build test check guards race fuzz e2e crash bench dist clean
+.PHONY: help build test check guards race fuzz e2e e2e-local crash bench dist clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ fuzz: ## every fuzz target for FUZZTIME each (60s), and every round of the suite
 
 e2e: build ## the official SDKs against the built binary
 	tools/check/e2e
+
+e2e-local: build ## a tool turn with a real small model, or HARDSHELL_LOCAL_URL's or OLLAMA_HOST's; skipped by name without one
+	tools/check/local
 
 crash: ## kill -9 of the real binary at 200 points while 64 clients resume (CRASH_FLAGS="-seed N -v")
 	tools/check/crash 200

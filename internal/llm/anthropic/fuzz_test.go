@@ -1,44 +1,14 @@
 package anthropic
 
 import (
-	"bytes"
 	"encoding/json"
-	"io"
-	"os"
-	"path/filepath"
 	"testing"
-	"testing/iotest"
 
-	"github.com/hardshell-dev/hardshell/internal/llm"
 	"github.com/hardshell-dev/hardshell/internal/llm/providertest"
 	wire "github.com/hardshell-dev/hardshell/internal/wire/anthropic"
-	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
 
-// FuzzStream holds that no answer breaks the law or panics, and that the split changes nothing.
-func FuzzStream(f *testing.F) {
-	files, _ := filepath.Glob("testdata/answers/*.http")
-	for _, file := range files {
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
-		if _, body, ok := bytes.Cut(raw, []byte("\r\n\r\n")); ok {
-			f.Add(body)
-		}
-	}
-	f.Fuzz(func(t *testing.T, body []byte) {
-		var dumps [2]string
-		for i, split := range []func(io.Reader) io.Reader{func(r io.Reader) io.Reader { return r }, iotest.OneByteReader} {
-			p := recorded(providertest.Streamed(string(body), split))
-			a := providertest.Collect(t, t.Context(), p, llm.Request{Model: "m", Items: []openai.Item{openai.UserText("a")}})
-			dumps[i] = providertest.Dump(providertest.Together(a.Events))
-		}
-		if dumps[0] != dumps[1] {
-			t.Errorf("the split changes the events:\n%s\n%s", dumps[0], dumps[1])
-		}
-	})
-}
+func FuzzStream(f *testing.F) { providertest.FuzzStream(f, recorded) }
 
 // FuzzFastDelta holds fastDelta to encoding/json.
 func FuzzFastDelta(f *testing.F) {

@@ -24,11 +24,11 @@ func TestBody(t *testing.T) {
 
 // The answers were written from the documented shapes; none was recorded from the vendor.
 func TestAnswers(t *testing.T) {
-	providertest.Answers(t, 60, "anthropic", func(client *http.Client) llm.Provider { return recorded(client) }, "toolu_")
+	providertest.Answers(t, 60, "anthropic", recorded, "toolu_")
 }
 
 // recorded is a provider of recorded answers.
-func recorded(client *http.Client) *Provider {
+func recorded(client *http.Client) llm.Provider {
 	p := New(Options{Options: upstream.Options{Name: "test", BaseURL: "http://upstream.example?token=tenant-secret-1", APIKey: "sk-ant-secret",
 		Headers: map[string]string{"X-Tenant": "tenant-secret-1"}, MaxTries: 1, Client: client}})
 	p.mint = providertest.Counter()

@@ -44,28 +44,40 @@ func TestRecordings(t *testing.T) {
 		}
 		var b bytes.Buffer
 		b.WriteString(strings.ReplaceAll(head, "\n", "\r\n") + "\r\n\r\n")
-		for line := range strings.Lines(body) {
-			kind, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-			switch kind {
-			case "raw":
-				b.WriteString(rest)
-			case "cut":
-				b.Truncate(b.Len() - len(rest))
-			default:
-				name, payload, _ := strings.Cut(rest, " ")
-				b.Write(message(kind, name, []byte(payload)))
-			}
-		}
+		b.Write(encoded([]byte(body)))
 		providertest.Golden(t, strings.TrimSuffix(file, ".txt")+".http", b.Bytes())
 	}
 }
 
+// encoded is the stream that such lines stand for.
+func encoded(lines []byte) []byte {
+	var b bytes.Buffer
+	for line := range strings.Lines(string(lines)) {
+		kind, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		switch kind {
+		case "raw":
+			b.WriteString(rest)
+		case "cut":
+			b.Truncate(max(0, b.Len()-len(rest)))
+		case "event", "exception", "error":
+			name, payload, _ := strings.Cut(rest, " ")
+			b.Write(message(kind, name, []byte(payload)))
+		}
+	}
+	return b.Bytes()
+}
+
+// FuzzStream fuzzes the lines: no fuzzer guesses the sums of a message.
+func FuzzStream(f *testing.F) {
+	providertest.FuzzFramed(f, "testdata/answers/*.txt", framing, encoded, recorded)
+}
+
 func TestAnswers(t *testing.T) {
-	providertest.Answers(t, 25, "bedrock", func(client *http.Client) llm.Provider { return recorded(client) }, "tooluse_")
+	providertest.Answers(t, 25, "bedrock", recorded, "tooluse_")
 }
 
 // recorded is a provider of recorded answers.
-func recorded(client *http.Client) *Provider {
+func recorded(client *http.Client) llm.Provider {
 	p := New(Options{Options: upstream.Options{Name: "test", BaseURL: "http://upstream.example?token=tenant-secret-1", APIKey: "key-secret",
 		Headers: map[string]string{"X-Tenant": "tenant-secret-1"}, MaxTries: 1, Client: client}, Region: "us-east-1"})
 	p.mint = providertest.Counter()

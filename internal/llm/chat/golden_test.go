@@ -22,10 +22,15 @@ func TestBody(t *testing.T) {
 }
 
 func TestAnswers(t *testing.T) {
-	providertest.Answers(t, 60, "chat", func(client *http.Client) llm.Provider {
-		p := New(Options{Options: upstream.Options{Name: "test", BaseURL: "http://upstream.example/v1?token=tenant-secret-1", APIKey: "sk-test-secret",
-			Headers: map[string]string{"X-Tenant": "tenant-secret-1"}, MaxTries: 1, Client: client}})
-		p.mint = providertest.Counter()
-		return p
-	}, "sk-te")
+	providertest.Answers(t, 60, "chat", recorded, "sk-te")
+}
+
+func FuzzStream(f *testing.F) { providertest.FuzzStream(f, recorded) }
+
+// recorded is a provider of recorded answers.
+func recorded(client *http.Client) llm.Provider {
+	p := New(Options{Options: upstream.Options{Name: "test", BaseURL: "http://upstream.example/v1?token=tenant-secret-1", APIKey: "sk-test-secret",
+		Headers: map[string]string{"X-Tenant": "tenant-secret-1"}, MaxTries: 1, Client: client}})
+	p.mint = providertest.Counter()
+	return p
 }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -30,11 +29,11 @@ func TestBody(t *testing.T) {
 
 // The answers were written from the documented shapes; none was recorded from the vendor.
 func TestAnswers(t *testing.T) {
-	providertest.Answers(t, 25, "openai", func(client *http.Client) llm.Provider { return recorded(client) }, "_up")
+	providertest.Answers(t, 25, "openai", recorded, "_up")
 }
 
 // recorded is a provider of recorded answers.
-func recorded(client *http.Client) *Provider {
+func recorded(client *http.Client) llm.Provider {
 	p := New(Options{Options: upstream.Options{Name: "test", BaseURL: "http://upstream.example?token=tenant-secret-1", APIKey: "sk-ant-secret",
 		Headers: map[string]string{"X-Tenant": "tenant-secret-1"}, MaxTries: 1, Client: client}})
 	p.mint = providertest.Counter()
@@ -145,22 +144,7 @@ func TestReasoningGoesBack(t *testing.T) {
 	}
 }
 
-// FuzzStream holds that no answer breaks the law or panics, and that the split changes nothing.
-func FuzzStream(f *testing.F) {
-	f.Add("data: {\"type\":\"response.output_text.delta\",\"output_index\":0,\"delta\":\"a\"}\n\n")
-	f.Add("data: {\"type\":\"response.output_item.added\",\"output_index\":0,\"item\":{\"type\":\"function_call\",\"name\":\"f\"}}\n\ndata: {\"type\":\"response.output_item.done\",\"output_index\":0,\"item\":{\"type\":\"shell_call\"}}\n\n")
-	f.Add("data: {\"type\":\"response.output_item.done\",\"output_index\":0,\"item\":{\"type\":\"reasoning\",\"encrypted_content\":\"x\"}}\n\ndata: {\"type\":\"response.completed\",\"response\":{\"output\":[{\"type\":\"message\"}]}}\n\n")
-	f.Fuzz(func(t *testing.T, body string) {
-		var dumps [2]string
-		for i, split := range []func(io.Reader) io.Reader{func(r io.Reader) io.Reader { return r }, iotest.OneByteReader} {
-			a := providertest.Collect(t, t.Context(), recorded(providertest.Streamed(body, split)), providertest.Hello())
-			dumps[i] = providertest.Dump(providertest.Together(a.Events))
-		}
-		if dumps[0] != dumps[1] {
-			t.Errorf("the split changes the events:\n%s\n%s", dumps[0], dumps[1])
-		}
-	})
-}
+func FuzzStream(f *testing.F) { providertest.FuzzStream(f, recorded) }
 
 // FuzzFastText holds fastText to encoding/json.
 func FuzzFastText(f *testing.F) {

@@ -47,9 +47,12 @@ type Split struct {
 var Splits = []Split{
 	{"whole", func(r io.Reader) io.Reader { return r }},
 	{"seven bytes", func(r io.Reader) io.Reader { return sevenBytes{r} }}, // splits lines, escapes and characters
-	{"one byte", iotest.OneByteReader},
+	OneByte,
 	{"end with data", iotest.DataErrReader},
 }
+
+// OneByte brings a byte at a time.
+var OneByte = Split{"one byte", iotest.OneByteReader}
 
 type sevenBytes struct{ r io.Reader }
 

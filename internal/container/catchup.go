@@ -16,7 +16,7 @@ import (
 type catching struct {
 	mu      sync.Mutex // one look at the workspace at a time, but for the one behind the requests
 	walked  bool       // what the workspace held before it was watched is known
-	partial bool       // there may be files without a row
+	partial bool       // the last list may lack files
 	capped  bool       // so the last look behind the requests found
 	behind  bool       // somebody looks through it, behind the requests
 	next    time.Time  // nobody does so again before
@@ -65,6 +65,9 @@ func (s *Service) catchUp(ctx context.Context, p *place, root *os.Root) error {
 		c.walked, c.capped, c.partial = true, false, false
 	case walks, more:
 		c.walked, c.partial = c.walked && !walks, true
+		if c.behind && !complete {
+			t.missed() // the look that is under way may be past what nobody saw
+		}
 		s.lookBehind(p)
 	default:
 		c.partial = c.behind || c.capped
@@ -113,7 +116,6 @@ func (s *Service) lookBehind(p *place) {
 		switch {
 		case err == nil:
 			c.walked, c.capped = complete, !all || !complete
-			c.partial = c.capped
 		case s.ctx.Err() == nil:
 			s.log.Warn("a workspace could not be looked through", "container", p.id, "error", err)
 		}

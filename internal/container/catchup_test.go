@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"testing"
 	"time"
@@ -77,14 +78,30 @@ func largeTree(t *testing.T, count int) (*bench, string) {
 	return b, c.ID
 }
 
+// untilKnown lists until nothing is missing.
+func (b *bench) untilKnown(t *testing.T, id string) {
+	t.Helper()
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		if _, _, err := b.Files(b.ctx, "org", id, Page{}); err != nil {
+			t.Fatal(err)
+		}
+		if !b.Partial(id) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("it is never known")
+		}
+		b.hold(id, time.Time{}) // the next look need not wait until the last one is paid off
+	}
+}
+
 // TestALargeTreeIsLookedThroughBehindTheRequest: what one request does has a bound, and nothing is missing in the end.
 func TestALargeTreeIsLookedThroughBehindTheRequest(t *testing.T) {
 	const count = 2 * maxScan
 	b, id := largeTree(t, count)
-	if _, _, err := b.Files(b.ctx, "org", id, Page{}); err != nil {
-		t.Fatal(err)
+	if b.untilKnown(t, id); b.fileRowCount(t) != count+1 {
+		t.Errorf("%d rows, want %d", b.fileRowCount(t), count+1)
 	}
-	eventually(t, "all of it is known", func() bool { return !b.Partial(id) && b.fileRowCount(t) == count+1 })
 	if seen := b.everyFile(t, id); len(seen) != count+1 {
 		t.Errorf("%d files are listed, want %d", len(seen), count+1)
 	}
@@ -114,25 +131,76 @@ func TestALargeTreeIsLookedThroughBehindTheRequest(t *testing.T) {
 	if r := b.run(t, id, "write"); r.ExitCode != 0 {
 		t.Errorf("a command: %+v", r)
 	}
-	b.hold(id, time.Time{})
-	eventually(t, "all of it is known", func() bool {
-		if _, _, err := b.Files(b.ctx, "org", id, Page{}); err != nil {
-			t.Fatal(err)
+	if b.untilKnown(t, id); b.fileRowCount(t) != count+2 {
+		t.Errorf("%d rows, want %d", b.fileRowCount(t), count+2)
+	}
+}
+
+func (b *bench) lookedThrough(id string) bool {
+	c := &b.known(id).catching
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.walked && !c.behind
+}
+
+// TestListsWhileALookGoesOn: one that was partial when it was made stays so, whatever is known by the time that somebody
+// asks.
+func TestListsWhileALookGoesOn(t *testing.T) {
+	const count = maxScan + 2000
+	b, id := largeTree(t, count)
+	if _, _, err := b.Files(b.ctx, "org", id, Page{}); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(2 * time.Minute); !b.lookedThrough(id); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it is never looked through")
 		}
-		return !b.Partial(id) && b.fileRowCount(t) == count+2
-	})
+	}
+	if !b.Partial(id) {
+		t.Error("the list is told as whole")
+	}
+	// What is missed while a look goes on is looked for by another one: the first may have been past it.
+	b.run(t, id, "true") // it is watched from here on
+	if b.untilKnown(t, id); b.fileRowCount(t) != count+1 {
+		t.Errorf("%d rows, want %d", b.fileRowCount(t), count+1)
+	}
+	p := b.known(id)
+	c, tree := &p.catching, p.watched()
+	set := func(behind bool) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.behind, c.walked, c.capped = behind, true, false
+	}
+	set(true) // a look that has seen every folder, and is not over
+	root, err := p.workspace()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	files, _, err := walk(b.ctx, root, maxKnown)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := path.Dir(files[len(files)-1]) // no request comes that far
+	must(t, root.WriteFile(path.Join(last, "late"), nil, 0o644))
+	tree.news(maxNews)
+	tree.missed() // the kernel has dropped it
+	if _, _, err := b.Files(b.ctx, "org", id, Page{}); err != nil || !b.Partial(id) {
+		t.Fatalf("partial %v, %v", b.Partial(id), err)
+	}
+	set(false) // that look is over, and has found nothing
+	if b.untilKnown(t, id); b.fileRowCount(t) != count+2 {
+		t.Errorf("%d rows, want %d", b.fileRowCount(t), count+2)
+	}
 }
 
 // TestRowsOfFilesThatAreGone do not hold lists up for ever.
 func TestRowsOfFilesThatAreGone(t *testing.T) {
 	const count = maxGone + 1000
 	b, id := largeTree(t, count)
-	eventually(t, "all of it is known", func() bool {
-		if _, _, err := b.Files(b.ctx, "org", id, Page{}); err != nil {
-			t.Fatal(err)
-		}
-		return b.fileRowCount(t) == count+1
-	})
+	if b.untilKnown(t, id); b.fileRowCount(t) != count+1 {
+		t.Fatalf("%d rows, want %d", b.fileRowCount(t), count+1)
+	}
 	workspace := filepath.Join(b.dir, id, "workspace")
 	dirs, err := filepath.Glob(filepath.Join(workspace, "d*"))
 	if err != nil {

@@ -72,12 +72,18 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 		}
 		undo.Add(stopSpawner)
 	}
+	counts := telemetry.NewMetrics()
+	collector, stopExport, err := export(c.Telemetry.OTLP, counts, logger)
+	if err != nil {
+		return nil, err
+	}
+	undo.Add(stopExport)
 	tenants, err := tenant.New(ctx, db)
 	if err != nil {
 		return nil, err
 	}
 	responses, err := response.New(ctx, response.Options{DB: db, Retention: retention(c.Features.Responses.RetentionSecs),
-		MaxBytes: c.Features.Responses.MaxBytes})
+		MaxBytes: c.Features.Responses.MaxBytes, Observer: counts})
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +113,7 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 		return nil, err
 	}
 	containers, err := container.New(ctx, container.Options{Network: network, DB: db, Runtime: runtimeOf(c), Dir: filepath.Join(c.Storage.Data, "containers"),
-		Logger: logger, Blobs: bytes, Uploads: files, Skills: skills, Limits: container.Limits{
+		Logger: logger, Observer: counts, Blobs: bytes, Uploads: files, Skills: skills, Limits: container.Limits{
 			DefaultTimeout: seconds(limits.DefaultCommandTimeoutSecs), MaxTimeout: seconds(limits.CommandTimeoutSecs), MaxOutput: limits.MaxOutputChars,
 			DefaultMemoryBytes: megabytes(cmp.Or(limits.DefaultMemLimitMB, c.Features.Shell.MemoryMB)), MaxMemoryBytes: megabytes(limits.MaxMemLimitMB),
 			CPUs: cmp.Or(limits.DefaultCPULimit, c.Features.Shell.CPUs), Pids: limits.MaxPids,
@@ -119,6 +125,7 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 		return nil, err
 	}
 	undo.Add(func() { containers.Close(ctx) })
+	counts.Containers(containers.Alive)
 	models := llm.NewRouter(llm.Options{Providers: providersOf(c), Aliases: c.Models.Aliases, Default: c.Models.Default,
 		Fallbacks: c.Models.Fallbacks, Allowed: c.Models.Allowed})
 	loop := agent.New(responses, containers, models, agent.Options{MaxIterations: c.Features.ServerTools.MaxIterations,
@@ -126,11 +133,11 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 		Workers: c.Features.Responses.BackgroundWorkers, InOrder: limits.CommandsInOrder, Uploads: files, Downloads: downloads, Logger: logger})
 	facts := containers.Facts(ctx)
 	door := gateway.New(gateway.Options{Tenants: tenants, MaxBody: c.Server.MaxBodyBytes, AllowedHosts: c.Server.AllowedHosts,
-		Logger: logger, Health: func() any { return healthOf(facts) }})
+		Logger: logger, Health: func() any { return healthOf(facts) }, Metrics: metricsOf(c.Telemetry, counts), Observer: counts})
 	rooms := openai.Rooms(loop, responses, containers, models)
 	rooms.Files, rooms.Skills = files, skills
 	openai.Register(door, rooms)
-	hall, closeRecord := hallOf(c, containers, logger)
+	hall, closeRecord := hallOf(c, containers, telemetry.Tee(counts, collector), logger)
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
 		door.HandleAt(method, "/mcp", tenant.ScopeRun, hall.Serve, nil)
 	}
@@ -148,6 +155,7 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 				end = containers.HandOver
 			}
 			err := errors.Join(end(ctx), closeRecord())
+			stopExport()
 			files.Close()
 			closeBytes()
 			return errors.Join(err, db.Close())
@@ -156,7 +164,7 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 }
 
 // hallOf serves MCP in containers. The audit is begun by the first session that there is.
-func hallOf(c config.Config, containers *container.Service, logger *slog.Logger) (hall *mcp.Hall, closeRecord func() error) {
+func hallOf(c config.Config, containers *container.Service, also tools.Observer, logger *slog.Logger) (hall *mcp.Hall, closeRecord func() error) {
 	var opened atomic.Pointer[audit.Log]
 	open := sync.OnceValues(func() (*audit.Log, error) {
 		record, err := audit.Open(filepath.Join(c.Storage.Data, auditFolder), audit.Options{Writer: "serve, mcp", Mask: telemetry.Redact,
@@ -171,7 +179,7 @@ func hallOf(c config.Config, containers *container.Service, logger *slog.Logger)
 		if err != nil {
 			return nil, err
 		}
-		return record.Of(audit.Whose{Org: p.Org, Key: p.KeyID, Container: id}), nil
+		return telemetry.Tee(record.Of(audit.Whose{Org: p.Org, Key: p.KeyID, Container: id}), also), nil
 	}
 	hall = mcp.NewHall(mcp.HallConfig{Containers: containers, Observe: observe, Locks: filepath.Join(c.Storage.Data, "locks"),
 		Version: readBuild().Version, Logger: logger})

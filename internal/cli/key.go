@@ -50,7 +50,7 @@ type keyCreateCommand struct {
 	globals
 	Org   string   `default:"default" help:"The organisation that the key belongs to; it is made when it is new (default: default)."`
 	Name  string   `help:"What the key is for, for people."`
-	Scope []string `enum:"run,approve,admin" default:"run" help:"What the key may do: run (use the API), approve (answer questions), admin. Repeat, or separate with commas (default: run)."`
+	Scope []string `enum:"run,approve,admin,metrics" default:"run" help:"What the key may do: run (use the API), approve (answer questions), admin, metrics (read /metrics, and nothing else). Repeat, or separate with commas (default: run)."`
 	JSON  bool     `help:"Print a JSON object."`
 }
 

@@ -80,7 +80,17 @@ func (c mcpServeCommand) Run(ctx context.Context, p *program) error {
 			fmt.Fprintln(p.Err, "hardshell: the audit is not complete:", err)
 		}
 	}()
-	config.Observer = record
+	logger, err := telemetry.New(p.Err, telemetry.Options{Level: loaded.Config.Log.Level, Format: "text"})
+	if err != nil {
+		return err
+	}
+	counts := telemetry.NewMetrics()
+	collector, stop, err := export(loaded.Config.Telemetry.OTLP, counts, logger)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	config.Observer = telemetry.Tee(record, counts, collector)
 	opened := func(ctx context.Context, s *tools.Session) error {
 		_, err := s.Live().Door(ctx, filepath.Join(data, answersFolder))
 		if err != nil {

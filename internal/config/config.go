@@ -16,6 +16,7 @@ type Config struct {
 	Providers map[string]Provider `toml:"providers"`
 	Models    Models              `toml:"models"`
 	Log       Log                 `toml:"log"`
+	Telemetry Telemetry           `toml:"telemetry"`
 }
 
 // Server is where the API listens and whom it answers.
@@ -197,6 +198,7 @@ func Default() Config {
 		Providers: map[string]Provider{},
 		Models:    Models{Aliases: map[string]string{}},
 		Log:       Log{Level: "info", Format: "auto"},
+		Telemetry: Telemetry{Metrics: true, OTLP: OTLP{Service: "hardshell", IntervalSecs: 60}},
 	}
 }
 

@@ -208,6 +208,11 @@ func (l *Loaded) resolve(s Source) error {
 	if err := l.follow("storage.container_files.s3.secret_access_key", &l.Config.Storage.ContainerFiles.S3.SecretAccessKey, s); err != nil {
 		return err
 	}
+	var err error
+	otlp := &l.Config.Telemetry.OTLP
+	if otlp.Headers, err = l.followAll("telemetry.otlp.headers.", otlp.Headers, s); err != nil {
+		return err
+	}
 	own := l.Config.Features.ServerTools.ShellLimits.AllowedDomainSecrets
 	for _, name := range slices.Sorted(maps.Keys(own)) {
 		secret := own[name]
@@ -224,18 +229,25 @@ func (l *Loaded) resolve(s Source) error {
 		if err := l.follow("providers."+name+".api_key", &p.APIKey, s); err != nil {
 			return err
 		}
-		headers := make(map[string]Secret, len(p.Headers))
-		for _, header := range slices.Sorted(maps.Keys(p.Headers)) {
-			value := p.Headers[header]
-			if err := l.follow("providers."+name+".headers."+header, &value, s); err != nil {
-				return err
-			}
-			headers[header] = value
+		if p.Headers, err = l.followAll("providers."+name+".headers.", p.Headers, s); err != nil {
+			return err
 		}
-		p.Headers = headers
 		l.Config.Providers[name] = p
 	}
 	return nil
+}
+
+// followAll is follow for a table of secrets.
+func (l *Loaded) followAll(keys string, secrets map[string]Secret, s Source) (map[string]Secret, error) {
+	out := make(map[string]Secret, len(secrets))
+	for _, name := range slices.Sorted(maps.Keys(secrets)) {
+		value := secrets[name]
+		if err := l.follow(keys+name, &value, s); err != nil {
+			return nil, err
+		}
+		out[name] = value
+	}
+	return out, nil
 }
 
 // follow replaces a reference by what it refers to.

@@ -28,7 +28,7 @@ var headerName = sync.OnceValue(func() *regexp.Regexp {
 
 // validate checks every value; the first that cannot be is the error.
 func (l *Loaded) validate() error {
-	for _, check := range []func() (string, *fault.Error){l.checkServer, l.checkStorage, l.checkFeatures, l.checkProviders, l.checkRest} {
+	for _, check := range []func() (string, *fault.Error){l.checkServer, l.checkStorage, l.checkFeatures, l.checkProviders, l.checkTelemetry, l.checkRest} {
 		if key, err := check(); err != nil {
 			return l.wrong(key, err)
 		}

@@ -162,6 +162,7 @@ func (s *Service) start(ctx context.Context, p *place, ws Workspace, c Command) 
 func (s *Service) watchOver(ctx context.Context, e *Execution) {
 	e.detach = context.AfterFunc(ctx, e.Cancel)
 	s.disk.entered(e)
+	s.observe.CommandBegan()
 	go e.finish()
 }
 

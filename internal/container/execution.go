@@ -96,6 +96,7 @@ func (e *Execution) Wait(ctx context.Context) (Result, error) {
 func (e *Execution) finish() {
 	ctx := context.Background()
 	defer close(e.done)
+	defer func() { e.service.observe.CommandEnded(&e.result, e.err) }()
 	exit, err := e.job.Wait(ctx)
 	e.detach()
 	if !handedOver(err) {

@@ -2,6 +2,8 @@ package container
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -158,6 +160,20 @@ func (p *place) alive() bool {
 	return p.boot != nil && !p.boot.over()
 }
 
+// Alive is how many containers have a box that lives or is being made.
+func (s *Service) Alive() int {
+	s.mu.Lock()
+	all := slices.Collect(maps.Values(s.places))
+	s.mu.Unlock()
+	n := 0
+	for _, p := range all {
+		if p.alive() {
+			n++
+		}
+	}
+	return n
+}
+
 // failed gives an error of a runtime that has no kind one: the machine cannot do it now.
 func failed(err error, sentence string) error {
 	if _, ok := fault.As(err); ok {
@@ -251,6 +267,7 @@ func (s *Service) open(p *place, spec Spec, b, old *boot) {
 		}
 	}
 	begun := s.now()
+	defer func() { s.observe.Booted(s.now().Sub(begun), b.err) }()
 	if b.err = s.owned(); b.err == nil {
 		b.err = spec.refused
 	}

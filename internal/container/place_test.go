@@ -17,7 +17,7 @@ import (
 // booting is a service that can boot, and nothing else.
 func booting(t *testing.T, f *fake) *Service {
 	t.Helper()
-	s := &Service{runtime: f, dir: t.TempDir(), fence: 1, now: time.Now, log: slog.New(slog.DiscardHandler), ctx: t.Context()}
+	s := &Service{runtime: f, dir: t.TempDir(), fence: 1, now: time.Now, log: slog.New(slog.DiscardHandler), ctx: t.Context(), observe: unobserved{}}
 	must(t, os.WriteFile(filepath.Join(s.dir, fenceName), []byte(strconv.FormatUint(s.fence, 10)), 0o600))
 	return s
 }

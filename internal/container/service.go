@@ -37,7 +37,23 @@ type Options struct {
 	Network Network
 	Clock   func() time.Time // nil is time.Now
 	Logger  *slog.Logger     // nil discards
+	// Observer is told of boots and commands; nil is nobody.
+	Observer Observer
 }
+
+// Observer is told what a service does. It is called on its path and must not wait. What was begun ends.
+type Observer interface {
+	Booted(took time.Duration, err error)
+	CommandBegan()
+	CommandEnded(r *Result, err error)
+}
+
+// unobserved is nobody.
+type unobserved struct{}
+
+func (unobserved) Booted(time.Duration, error) {}
+func (unobserved) CommandBegan()               {}
+func (unobserved) CommandEnded(*Result, error) {}
 
 // Service keeps the containers of one data folder. It is the only one on that folder.
 type Service struct {
@@ -55,6 +71,7 @@ type Service struct {
 	blobs   *blob.Stores
 	uploads Uploads
 	skills  Skills
+	observe Observer
 	// mounting is held while a container gets skills: two requests may bring one under the same name.
 	mounting sync.Mutex
 	moves    moves
@@ -85,6 +102,9 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.observe = o.Observer; s.observe == nil {
+		s.observe = unobserved{}
 	}
 	s.disk = newDisk(s)
 	s.slots.count = maxSlots

@@ -50,6 +50,14 @@ type Options struct {
 	Logger       *slog.Logger  // nil = silent
 	Patience     time.Duration // how long one read or write waits for the peer; 0 = DefaultPatience
 	Health       func() any    // what GET /healthz answers, seen by anybody; nil = {"status":"ok"}
+	Metrics      http.Handler  // what GET /metrics answers, to a key with the scope metrics or admin; nil = there is no such path
+	Observer     Observer      // nil = nobody
+}
+
+// Observer is told of every request. It is called on its path and must not wait. The route is one of the table, or "-".
+type Observer interface {
+	RequestBegan()
+	RequestEnded(route string, status int, took time.Duration)
 }
 
 // Gateway is an http.Handler. Register every route before it serves.
@@ -59,6 +67,7 @@ type Gateway struct {
 	hosts    []string
 	log      *slog.Logger
 	health   func() any
+	observer Observer
 	patience time.Duration
 	mux      *http.ServeMux
 	routes   []Route
@@ -79,7 +88,7 @@ var prefixes = [...]string{"/v1/", "/api/v1/"}
 // New returns a gateway without routes; GET /healthz is there.
 func New(o Options) *Gateway {
 	g := &Gateway{
-		tenants: o.Tenants, maxBody: o.MaxBody, log: o.Logger, health: o.Health, patience: o.Patience,
+		tenants: o.Tenants, maxBody: o.MaxBody, log: o.Logger, health: o.Health, observer: o.Observer, patience: o.Patience,
 		mux: http.NewServeMux(), allow: map[string][]string{}, fallback: plainError,
 	}
 	if g.maxBody <= 0 {
@@ -98,6 +107,11 @@ func New(o Options) *Gateway {
 		g.health = func() any { return map[string]string{"status": "ok"} }
 	}
 	g.mux.Handle("/", &route{g: g, serve: notFound})
+	if o.Metrics != nil {
+		g.allow[metricsPath] = []string{http.MethodGet}
+		g.mux.Handle("GET "+metricsPath, &route{g: g, name: "GET " + metricsPath, quiet: true, serve: metrics(o.Metrics)})
+		g.mux.Handle(metricsPath, &route{g: g, serve: g.wrongMethod(metricsPath)})
+	}
 	return g
 }
 
@@ -142,6 +156,7 @@ type route struct {
 	scope tenant.Scope // "" = any valid key
 	serve Handler
 	errs  ErrorWriter // nil = the gateway's fallback
+	quiet bool        // asked every few seconds, by machines
 }
 
 // ServeHTTP is called by the mux with the writer that Gateway.ServeHTTP made.
@@ -172,6 +187,9 @@ func (rt *route) answer(w *responseWriter, r *http.Request) error {
 // ServeHTTP gives the request an id and a guarded writer, dispatches it, and logs it.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rw := newResponseWriter(w, id.New(id.Request), g.patience)
+	if g.observer != nil {
+		g.observer.RequestBegan()
+	}
 	defer g.finish(rw, r)
 	g.limitBody(rw, r)
 	switch {
@@ -187,7 +205,22 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-var healthRoute = &route{name: "GET /healthz"}
+var healthRoute = &route{name: "GET /healthz", quiet: true}
+
+// metricsPath stands outside the API, where collectors look for it.
+const metricsPath = "/metrics"
+
+// metrics tells of the whole server, whoever its organisations are: a key that runs is not enough.
+func metrics(h http.Handler) Handler {
+	return func(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+		if !p.Has(tenant.ScopeMetrics) && !p.Has(tenant.ScopeAdmin) {
+			return fault.New(fault.Forbidden, "This key does not have the scope %q.", tenant.ScopeMetrics).
+				WithCode("insufficient_scope").WithTry("a key made with `hardshell key create --scope %s`", tenant.ScopeMetrics)
+		}
+		h.ServeHTTP(w, r)
+		return nil
+	}
+}
 
 // refuse answers with an error, or cuts the connection where an answer has already begun.
 func (g *Gateway) refuse(w *responseWriter, r *http.Request, err error) {

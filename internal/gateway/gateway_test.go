@@ -42,6 +42,8 @@ func (k keys) Authenticate(_ context.Context, token string) (tenant.Principal, e
 var twoKeys = keys{
 	"run-key":     {Org: "one", KeyID: "k1", Scopes: []tenant.Scope{tenant.ScopeRun}},
 	"approve-key": {Org: "one", KeyID: "k2", Scopes: []tenant.Scope{tenant.ScopeApprove}},
+	"metrics-key": {Org: "two", KeyID: "k3", Scopes: []tenant.Scope{tenant.ScopeMetrics}},
+	"admin-key":   {Org: "two", KeyID: "k4", Scopes: []tenant.Scope{tenant.ScopeAdmin}},
 }
 
 // logBook collects log records as JSON lines.

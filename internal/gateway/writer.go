@@ -79,15 +79,18 @@ func (g *Gateway) finish(w *responseWriter, r *http.Request) {
 	if errors.Is(context.Cause(r.Context()), context.Canceled) && cut {
 		status = StatusClientClosed
 	}
+	name := "-"
+	if w.route != nil && w.route.name != "" {
+		name = w.route.name
+	}
+	if g.observer != nil {
+		g.observer.RequestEnded(name, status, time.Since(w.started))
+	}
 	level := slog.LevelInfo
-	if w.route == healthRoute {
-		level = slog.LevelDebug // asked every few seconds, by machines
+	if w.route != nil && w.route.quiet && status < http.StatusBadRequest {
+		level = slog.LevelDebug
 	}
 	if g.log.Enabled(r.Context(), level) {
-		name := "-"
-		if w.route != nil && w.route.name != "" {
-			name = w.route.name
-		}
 		g.log.LogAttrs(r.Context(), level, "request", slog.String("request_id", w.id), slog.String("method", r.Method),
 			slog.String("route", name), slog.Int("status", status), slog.Duration("took", time.Since(w.started)),
 			slog.Int64("bytes", w.bytes), slog.String("org", w.org), slog.String("remote", r.RemoteAddr), slog.Bool("cut", cut))

@@ -41,7 +41,7 @@ func (s *Service) Begin(ctx context.Context, b Begin) (*Run, error) {
 			WithParam("background").WithTry("store: true, or no background")
 	}
 	now := s.clock()
-	r := &Run{s: s, id: id.At(id.Response, now), org: b.Org, stored: b.Store, background: b.Background, fence: 1,
+	r := &Run{s: s, id: id.At(id.Response, now), org: b.Org, stored: b.Store, background: b.Background, fence: 1, begun: now,
 		unread: b.Unread && !b.Store, object: b.Object, done: make(chan struct{}), epoch: -1}
 	r.object.ID, r.object.Object, r.object.CreatedAt = r.id, "response", now.Unix()
 	r.object.Store, r.object.Background = b.Store, b.Background
@@ -100,6 +100,7 @@ func (s *Service) Begin(ctx context.Context, b Begin) (*Run, error) {
 		}
 		return nil, err
 	}
+	s.observe.ResponseBegan(r.background)
 	return r, nil
 }
 

@@ -82,7 +82,7 @@ func (s *Service) Claim(ctx context.Context, unwanted bool) (*Claim, error) {
 // adopt makes a run of an orphan.
 func (s *Service) adopt(ctx context.Context, o orphan) (*Claim, error) {
 	c := &Claim{}
-	r := &Run{s: s, id: o.id, stored: true, fence: o.fence, done: make(chan struct{}), epoch: -1}
+	r := &Run{s: s, id: o.id, stored: true, fence: o.fence, done: make(chan struct{}), epoch: -1, begun: s.clock(), spoke: true}
 	var status, object string
 	var background int64
 	var work []byte
@@ -129,6 +129,7 @@ func (s *Service) adopt(ctx context.Context, o orphan) (*Claim, error) {
 	}
 	s.live[o.id] = r
 	s.arrivedLocked(o.id)
+	s.observe.ResponseBegan(r.background)
 	return c, nil
 }
 

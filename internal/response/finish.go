@@ -287,7 +287,12 @@ func (r *Run) endLocked() {
 	r.wakeLocked(true)
 	r.roomMadeLocked()
 	unsealed, cut := r.unsealed != nil, r.cut
+	status, events := r.object.Status, r.ring.end()
 	r.mu.Unlock()
+	if cut != nil {
+		status = ""
+	}
+	r.s.observe.ResponseEnded(status, r.s.clock().Sub(r.begun), events)
 	if !unsealed {
 		r.s.forget(r) // an unsealed one is still found here, and nowhere else
 	}

@@ -165,7 +165,7 @@ func (l *eventLog) flush() {
 	var seg segment
 	var epoch int64
 	var err error
-	gathered := false
+	gathered, begun := false, l.s.clock()
 	for try := 0; ; try++ {
 		err = l.s.db.Write(context.Background(), func(tx *sql.Tx) (err error) {
 			if !gathered {
@@ -184,6 +184,7 @@ func (l *eventLog) flush() {
 	}
 	if err != nil || seg.id != 0 { // one that had nothing to write has not tried the disk
 		l.s.ailing.Store(err != nil)
+		l.s.observe.LogFlushed(l.gathered(), l.s.clock().Sub(begun), err)
 	}
 	switch {
 	case err == nil:
@@ -235,6 +236,16 @@ func (l *eventLog) gather() {
 		l.mu.Unlock()
 	}
 	l.encode()
+}
+
+// gathered is how many events this flush has.
+func (l *eventLog) gathered() (n int) {
+	for i := range l.parts {
+		if p := &l.parts[i]; !p.stale {
+			n += len(p.frames)
+		}
+	}
+	return n
 }
 
 func (l *eventLog) encode() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
@@ -47,15 +48,17 @@ type Run struct {
 	object    openai.Response // Output is kept apart, in output
 	output    []openai.Item   // by output index; an index that was not used has no Raw
 	ring      ring
-	durable   int64  // events below are durable
-	cut       error  // why the log ends here without a terminal event
-	broken    error  // why nothing more becomes durable before the end
-	unsealed  *seal  // the end that could not be written yet
-	late      bool   // the end is told and on its way to the disk
-	unborn    *birth // the row, while it is not durable
-	released  bool   // given back: nothing is emitted any more
-	announced int    // lifecycle events so far; the owner's only
-	entries   int64  // of the journal
+	durable   int64     // events below are durable
+	cut       error     // why the log ends here without a terminal event
+	broken    error     // why nothing more becomes durable before the end
+	unsealed  *seal     // the end that could not be written yet
+	late      bool      // the end is told and on its way to the disk
+	unborn    *birth    // the row, while it is not durable
+	released  bool      // given back: nothing is emitted any more
+	begun     time.Time // here
+	spoke     bool      // there was a delta
+	announced int       // lifecycle events so far; the owner's only
+	entries   int64     // of the journal
 	watchers  []*Subscription
 	room      chan struct{} // closed when a waiting Emit should look again; nil when none waits
 	unwatched bool          // somebody waits for the end only; see trim
@@ -181,6 +184,7 @@ func (r *Run) emit(ev openai.Event) error {
 	if ok {
 		r.putLocked(item.OutputIndex, item.Item)
 	}
+	r.spokeLocked(ev)
 	r.wakeLocked(false)
 	enqueue := r.stored && !r.queued
 	r.queued = r.queued || enqueue

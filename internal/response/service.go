@@ -40,6 +40,7 @@ type Options struct {
 	MaxBytes  int64            // how large the database may be before the oldest ended responses go; 0 is no bound
 	Lease     time.Duration    // how long an owner that says nothing more is believed to live; 30 s
 	Shared    bool             // other services may live on this database; otherwise whatever an earlier one owned is taken over at once
+	Observer  Observer         // nobody
 }
 
 // DefaultRetention is how long an ended response is kept.
@@ -54,6 +55,7 @@ type Service struct {
 	lease     time.Duration
 	shared    bool
 	owner     string // this service in the rows; another start has another name
+	observe   Observer
 	log       *eventLog
 	late      *lateEnds
 	packer    packer
@@ -88,6 +90,9 @@ var migrations embed.FS
 func New(ctx context.Context, o Options) (*Service, error) {
 	s := &Service{db: o.DB, clock: o.Clock, retention: o.Retention, maxBytes: o.MaxBytes, owner: id.New("own"), lease: o.Lease, shared: o.Shared,
 		live: map[string]*Run{}, unwanted: map[string]int{}, arrivals: map[string]*arriving{}, orphans: make(chan struct{}, 1), closing: make(chan struct{})}
+	if s.observe = o.Observer; s.observe == nil {
+		s.observe = unobserved{}
+	}
 	if s.clock == nil {
 		s.clock = time.Now
 	}

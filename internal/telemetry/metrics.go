@@ -10,18 +10,16 @@ import (
 	"github.com/hardshell-dev/hardshell/terminal"
 )
 
-// Metrics counts what a terminal's tools do. It is a [terminal.Observer], and shows itself in Prometheus's text form. No
-// label's value comes from a model or a command.
+// Metrics counts what a terminal's tools do, what a gateway answers, what becomes of responses and what containers run:
+// it is the Observer of each. It shows itself in Prometheus's text form. No label's value comes from a model, a client or
+// a command.
 type Metrics struct {
-	started   time.Time
-	approvals *metric
-	waited    *metric
-	begun     *metric
-	duration  *metric
-	output    *metric
-	denied    *metric
-	pruned    *metric
-	dropped   *metric
+	started time.Time
+	all     []*metric
+
+	approvals, waited, begun, duration, output, denied, pruned *metric // of terminals
+	dropped                                                    *metric
+	server
 }
 
 // secondsBounds are for commands: from what a cached build takes to what a nightly one does.
@@ -32,51 +30,74 @@ var bytesBounds = []float64{0, 1 << 8, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 
 
 // NewMetrics returns counters that stand at nothing.
 func NewMetrics() *Metrics {
-	return &Metrics{started: time.Now(),
-		approvals: &metric{name: "codex.approval.requested", prom: "codex_approval_requested_total", unit: "1",
-			help: "Questions that were answered, or could not be asked.", labels: []string{"tool", "approved"}},
-		waited: &metric{name: "hardshell.approval.wait", prom: "hardshell_approval_wait_seconds", unit: "s",
-			help: "How long a person took to answer.", labels: []string{"tool"}, bounds: secondsBounds},
-		begun: &metric{name: "hardshell.exec.started", prom: "hardshell_exec_started_total", unit: "1",
-			help: "Commands that were started, each attempt for itself.", labels: []string{"tool", "sandbox", "rung"}},
-		duration: &metric{name: "hardshell.exec.duration", prom: "hardshell_exec_duration_seconds", unit: "s",
-			help: "How long commands ran, by how they ended.", labels: []string{"tool", "outcome"}, bounds: secondsBounds},
-		output: &metric{name: "hardshell.exec.output", prom: "hardshell_exec_output_bytes", unit: "By",
-			help: "What commands printed, both streams.", labels: []string{"tool"}, bounds: bytesBounds},
-		denied: &metric{name: "hardshell.sandbox.denied", prom: "hardshell_sandbox_denied_total", unit: "1",
-			help: "Commands of which a sandbox refused something.", labels: []string{"tool"}},
-		pruned: &metric{name: "hardshell.session.pruned", prom: "hardshell_session_pruned_total", unit: "1",
-			help: "Sessions that were ended or forgotten to make room.", labels: []string{"alive"}},
-		dropped: &metric{name: "hardshell.telemetry.dropped", prom: "hardshell_telemetry_dropped_total", unit: "1",
-			help: "Events that were not exported, because nobody took them in time.", labels: []string{"signal"}},
-	}
+	m := &Metrics{started: time.Now()}
+	m.approvals = m.counter("codex.approval.requested", "Questions that were answered, or could not be asked.", "tool", "approved")
+	m.waited = m.histogram("hardshell.approval.wait", "s", secondsBounds, "How long a person took to answer.", "tool")
+	m.begun = m.counter("hardshell.exec.started", "Commands of a terminal's tools that were started, each attempt for itself.", "tool", "sandbox", "rung")
+	m.duration = m.histogram("hardshell.exec.duration", "s", secondsBounds, "How long commands of a terminal's tools ran, by how they ended.", "tool", "outcome")
+	m.output = m.histogram("hardshell.exec.output", "By", bytesBounds, "What commands of a terminal's tools printed, both streams.", "tool")
+	m.denied = m.counter("hardshell.sandbox.denied", "Commands of which a sandbox refused something.", "tool")
+	m.pruned = m.counter("hardshell.session.pruned", "Sessions that were ended or forgotten to make room.", "alive")
+	m.dropped = m.counter("hardshell.telemetry.dropped", "Events that were not exported, because nobody took them in time.", "signal")
+	m.server.open(m)
+	return m
 }
 
-func (m *Metrics) list() []*metric {
-	return []*metric{m.approvals, m.waited, m.begun, m.duration, m.output, m.denied, m.pruned, m.dropped}
+func (m *Metrics) counter(name, help string, labels ...string) *metric {
+	return m.add(&metric{name: name, unit: "1", help: help, labels: labels})
+}
+
+func (m *Metrics) histogram(name, unit string, bounds []float64, help string, labels ...string) *metric {
+	return m.add(&metric{name: name, unit: unit, help: help, labels: labels, bounds: bounds})
+}
+
+// gauge is read when somebody looks.
+func (m *Metrics) gauge(name, unit, help string, read func() float64) {
+	m.add(&metric{name: name, unit: unit, help: help, read: read})
+}
+
+func (m *Metrics) add(one *metric) *metric {
+	one.prom = promName(one)
+	m.all = append(m.all, one)
+	return one
+}
+
+// promName is a metric's name as Prometheus wants it: the unit in it, and _total behind a counter's.
+func promName(m *metric) string {
+	name := strings.ReplaceAll(m.name, ".", "_")
+	switch m.unit {
+	case "s":
+		name += "_seconds"
+	case "By":
+		name += "_bytes"
+	}
+	if m.kind() == counter {
+		name += "_total"
+	}
+	return name
 }
 
 // Observe counts an event.
 func (m *Metrics) Observe(event terminal.Event) {
 	switch e := event.(type) {
 	case terminal.ExecCommandBegin:
-		m.begun.add(1, e.Tool, e.Sandbox, string(e.Report.Got))
+		m.begun.add(1, values{e.Tool, e.Sandbox, string(e.Report.Got)})
 	case terminal.ExecCommandEnd:
 		outcome := outcomeOf(e)
 		if outcome != "rejected" { // it never ran
-			m.duration.add(e.Duration.Seconds(), e.Tool, outcome)
-			m.output.add(float64(e.Stdout+e.Stderr), e.Tool)
+			m.duration.add(e.Duration.Seconds(), values{e.Tool, outcome})
+			m.output.add(float64(e.Stdout+e.Stderr), values{e.Tool})
 		}
 		if e.Denial != nil {
-			m.denied.add(1, e.Tool)
+			m.denied.add(1, values{e.Tool})
 		}
 	case terminal.ApprovalRequested:
-		m.approvals.add(1, e.Tool, e.Approved)
+		m.approvals.add(1, values{e.Tool, e.Approved})
 		if e.Waited > 0 {
-			m.waited.add(e.Waited.Seconds(), e.Tool)
+			m.waited.add(e.Waited.Seconds(), values{e.Tool})
 		}
 	case terminal.SessionPruned:
-		m.pruned.add(1, strconv.FormatBool(e.Alive))
+		m.pruned.add(1, values{strconv.FormatBool(e.Alive)})
 	}
 }
 
@@ -98,7 +119,7 @@ func outcomeOf(e terminal.ExecCommandEnd) string {
 // WriteTo writes all metrics in Prometheus's text form, version 0.0.4.
 func (m *Metrics) WriteTo(w io.Writer) (int64, error) {
 	var b []byte
-	for _, one := range m.list() {
+	for _, one := range m.all {
 		b = one.appendText(b)
 	}
 	n, err := w.Write(b)

@@ -23,6 +23,7 @@ type OTLPOptions struct {
 	Endpoint string            // such as http://127.0.0.1:4318; /v1/metrics and /v1/logs are below it
 	Headers  map[string]string // such as an API key's; never logged
 	Service  string            // empty is hardshell
+	Version  string            // of the program; empty is not told
 	Interval time.Duration     // between two deliveries; 0 is a minute
 	Queue    int               // events that wait for delivery; 0 is 1,000. Beyond it the oldest go, and are counted
 	Mask     func(string) string
@@ -45,6 +46,7 @@ type OTLP struct {
 
 const (
 	otlpLimit    = 10 * time.Second // for one delivery
+	otlpLast     = 2 * time.Second  // for what a stopping program waits for
 	otlpInterval = time.Minute
 	otlpQueue    = 1000
 	otlpBatch    = 200
@@ -86,7 +88,7 @@ func (x *OTLP) Observe(event terminal.Event) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.ended || len(x.queue) >= x.o.Queue {
-		x.metrics.dropped.add(1, "logs")
+		x.metrics.dropped.add(1, values{"logs"})
 		if x.ended {
 			return
 		}
@@ -106,6 +108,10 @@ func (x *OTLP) Run(ctx context.Context) {
 	tick := time.NewTicker(x.o.Interval)
 	defer tick.Stop()
 	wrong := false
+	// What is under way when ctx ends and the last delivery behind it have otlpLast together.
+	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(otlpLast, cancel) })()
 	for over := false; !over; {
 		select {
 		case <-tick.C:
@@ -116,7 +122,7 @@ func (x *OTLP) Run(ctx context.Context) {
 			x.ended = true
 			x.mu.Unlock()
 		}
-		err := x.deliver(context.WithoutCancel(ctx)) // bounded by otlpLimit; the last one comes after the end
+		err := x.deliver(last)
 		if (err != nil) != wrong {
 			if wrong = err != nil; wrong {
 				x.o.Log.Warn("telemetry is not delivered", "error", err)
@@ -152,7 +158,7 @@ func (x *OTLP) deliver(ctx context.Context) error {
 		}
 		x.mu.Unlock()
 		if n > 0 {
-			x.metrics.dropped.add(float64(n), "logs")
+			x.metrics.dropped.add(float64(n), values{"logs"})
 		}
 		return err
 	}

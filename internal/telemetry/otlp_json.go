@@ -50,6 +50,7 @@ type (
 		Start      string     `json:"startTimeUnixNano"`
 		Time       string     `json:"timeUnixNano"`
 		Int        *string    `json:"asInt,omitempty"`
+		Double     *float64   `json:"asDouble,omitempty"`
 		Count      *string    `json:"count,omitempty"`
 		Sum        *float64   `json:"sum,omitempty"`
 		Buckets    []string   `json:"bucketCounts,omitempty"`
@@ -57,7 +58,7 @@ type (
 	}
 	data struct {
 		Points      []dataPoint `json:"dataPoints"`
-		Temporality int         `json:"aggregationTemporality"`
+		Temporality int         `json:"aggregationTemporality,omitempty"` // a gauge has none
 		Monotonic   bool        `json:"isMonotonic,omitempty"`
 	}
 	metricJSON struct {
@@ -65,6 +66,7 @@ type (
 		Description string `json:"description"`
 		Unit        string `json:"unit"`
 		Sum         *data  `json:"sum,omitempty"`
+		Gauge       *data  `json:"gauge,omitempty"`
 		Histogram   *data  `json:"histogram,omitempty"`
 	}
 	scopeMetrics struct {
@@ -83,7 +85,7 @@ type (
 // cumulative is AGGREGATION_TEMPORALITY_CUMULATIVE: what one delivery misses, the next has.
 const cumulative = 2
 
-const scopeName = "github.com/hardshell-dev/hardshell/terminal"
+const scopeName = "github.com/hardshell-dev/hardshell"
 
 func text(key, value string) keyValue { return keyValue{key, anyValue{String: &value}} }
 
@@ -94,7 +96,13 @@ func whole(key string, n int64) keyValue {
 
 func flag(key string, on bool) keyValue { return keyValue{key, anyValue{Bool: &on}} }
 
-func (x *OTLP) resource() resource { return resource{[]keyValue{text("service.name", x.o.Service)}} }
+func (x *OTLP) resource() resource {
+	attributes := []keyValue{text("service.name", x.o.Service)}
+	if x.o.Version != "" {
+		attributes = append(attributes, text("service.version", x.o.Version))
+	}
+	return resource{attributes}
+}
 
 func (x *OTLP) logs(records []logRecord) logsPayload {
 	return logsPayload{[]resourceLogs{{x.resource(), []scopeLogs{{scope{scopeName}, records}}}}}
@@ -103,7 +111,7 @@ func (x *OTLP) logs(records []logRecord) logsPayload {
 // payload is all metrics as they stand.
 func (x *OTLP) payload(now time.Time) metricsPayload {
 	var out []metricJSON
-	for _, m := range x.metrics.list() {
+	for _, m := range x.metrics.all {
 		all := m.all()
 		if len(all) == 0 {
 			continue
@@ -114,10 +122,13 @@ func (x *OTLP) payload(now time.Time) metricsPayload {
 			for i, name := range m.labels {
 				p.Attributes = append(p.Attributes, text(name, s.values[i]))
 			}
-			if m.bounds == nil {
+			switch m.kind() {
+			case counter:
 				n := strconv.FormatInt(int64(s.sum), 10)
 				p.Int = &n
-			} else {
+			case gauge:
+				p.Double = &s.sum
+			default:
 				n, sum := strconv.FormatUint(s.count, 10), s.sum
 				p.Count, p.Sum, p.Bounds = &n, &sum, m.bounds
 				for _, b := range s.buckets {
@@ -127,9 +138,12 @@ func (x *OTLP) payload(now time.Time) metricsPayload {
 			d.Points = append(d.Points, p)
 		}
 		one := metricJSON{Name: m.name, Description: m.help, Unit: m.unit}
-		if m.bounds == nil {
+		switch m.kind() {
+		case counter:
 			d.Monotonic, one.Sum = true, d
-		} else {
+		case gauge:
+			d.Temporality, one.Gauge = 0, d
+		default:
 			one.Histogram = d
 		}
 		out = append(out, one)

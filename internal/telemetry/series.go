@@ -9,51 +9,61 @@ import (
 )
 
 // mostSeries bounds the combinations of labels of one metric: what comes beyond counts under the value "other".
-const mostSeries = 200
+const mostSeries = 300
 
-// metric is a counter, or with bounds a histogram.
+// mostLabels is how many labels a metric may have: so many fit a map's key without an allocation.
+const mostLabels = 3
+
+// values are those of a metric's labels, in their order.
+type values [mostLabels]string
+
+// metric is a counter, with bounds a histogram, and with read a gauge.
 type metric struct {
 	name   string // with dots, as OpenTelemetry writes names
 	prom   string // as Prometheus does
 	help   string
 	unit   string // as OpenTelemetry writes units
 	labels []string
-	bounds []float64 // of a histogram's buckets, ascending
+	bounds []float64      // of a histogram's buckets, ascending
+	read   func() float64 // a gauge is read when somebody looks
 
 	mu     sync.Mutex
-	series map[string]*series
+	series map[values]*series
 }
 
 // series is one combination of label values.
 type series struct {
-	values  []string
+	values  values
 	count   uint64
 	sum     float64
 	buckets []uint64 // one more than bounds
 }
 
-// add counts an observation. A counter counts n, a histogram one observation of n.
-func (m *metric) add(n float64, values ...string) {
+// The kinds of metric, as Prometheus names them.
+const (
+	counter   = "counter"
+	gauge     = "gauge"
+	histogram = "histogram"
+)
+
+func (m *metric) kind() string {
+	switch {
+	case m.read != nil:
+		return gauge
+	case m.bounds != nil:
+		return histogram
+	}
+	return counter
+}
+
+// add counts an observation. A counter counts n, a histogram one observation of n. It is on the path of every request,
+// so it allocates for a combination's first observation only.
+func (m *metric) add(n float64, of values) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	key := strings.Join(values, "\x00")
-	s := m.series[key]
+	s := m.series[of]
 	if s == nil {
-		if len(m.series) >= mostSeries {
-			values = slices.Repeat([]string{"other"}, len(m.labels))
-			key = strings.Join(values, "\x00")
-			s = m.series[key]
-		}
-		if s == nil {
-			s = &series{values: values}
-			if m.bounds != nil {
-				s.buckets = make([]uint64, len(m.bounds)+1)
-			}
-			if m.series == nil {
-				m.series = map[string]*series{}
-			}
-			m.series[key] = s
-		}
+		s = m.fresh(of)
 	}
 	s.sum += n
 	s.count++
@@ -63,8 +73,32 @@ func (m *metric) add(n float64, values ...string) {
 	}
 }
 
+// fresh begins a series, or finds the one of all that are too many.
+func (m *metric) fresh(of values) *series {
+	if len(m.series) >= mostSeries {
+		for i := range m.labels {
+			of[i] = "other"
+		}
+		if s := m.series[of]; s != nil {
+			return s
+		}
+	}
+	s := &series{values: of}
+	if m.bounds != nil {
+		s.buckets = make([]uint64, len(m.bounds)+1)
+	}
+	if m.series == nil {
+		m.series = map[values]*series{}
+	}
+	m.series[of] = s
+	return s
+}
+
 // all returns copies of the series, in order.
 func (m *metric) all() []series {
+	if m.read != nil {
+		return []series{{sum: m.read()}}
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	out := make([]series, 0, len(m.series))
@@ -73,7 +107,7 @@ func (m *metric) all() []series {
 		c.buckets = slices.Clone(s.buckets)
 		out = append(out, c)
 	}
-	slices.SortFunc(out, func(a, b series) int { return slices.CompareFunc(a.values, b.values, cmp.Compare) })
+	slices.SortFunc(out, func(a, b series) int { return slices.CompareFunc(a.values[:], b.values[:], cmp.Compare) })
 	return out
 }
 
@@ -83,11 +117,7 @@ func (m *metric) appendText(b []byte) []byte {
 	if len(all) == 0 {
 		return b
 	}
-	kind := "counter"
-	if m.bounds != nil {
-		kind = "histogram"
-	}
-	b = append(b, "# HELP "+m.prom+" "+helpText.Replace(m.help)+"\n# TYPE "+m.prom+" "+kind+"\n"...)
+	b = append(b, "# HELP "+m.prom+" "+helpText.Replace(m.help)+"\n# TYPE "+m.prom+" "+m.kind()+"\n"...)
 	for _, s := range all {
 		if m.bounds == nil {
 			b = m.appendLine(b, "", s.values, "")
@@ -111,7 +141,7 @@ func (m *metric) appendText(b []byte) []byte {
 }
 
 // appendLine appends a sample's name and labels, and a blank.
-func (m *metric) appendLine(b []byte, suffix string, values []string, le string) []byte {
+func (m *metric) appendLine(b []byte, suffix string, of values, le string) []byte {
 	b = append(b, m.prom+suffix...)
 	comma := byte('{')
 	label := func(name, value string) {
@@ -120,7 +150,7 @@ func (m *metric) appendLine(b []byte, suffix string, values []string, le string)
 		comma = ','
 	}
 	for i, name := range m.labels {
-		label(name, values[i])
+		label(name, of[i])
 	}
 	if le != "" {
 		label("le", le)

@@ -1,5 +1,5 @@
-// Package telemetry sets up what the program tells its operator: one slog logger, on stderr; counters of what terminals
-// do, for Prometheus to read; and an exporter of both counters and events over OTLP.
+// Package telemetry sets up what the program tells its operator: one slog logger, on stderr; counters of what
+// terminals do and what a server does, for Prometheus to read; and an exporter of counters and events over OTLP.
 //
 // It has no logger and no counters of its own: whoever needs some is given them. What holds: nothing here waits for a
 // reader, memory is bounded, no label comes from a model; an attribute whose name says that it is a secret, and a text

@@ -35,6 +35,7 @@ const (
 	ScopeRun     Scope = "run"     // use the API: responses, containers, files
 	ScopeApprove Scope = "approve" // answer questions that a run asks
 	ScopeAdmin   Scope = "admin"   // manage keys and settings
+	ScopeMetrics Scope = "metrics" // read what the server counts, of all organisations
 )
 
 // Principal is who a request comes from.
@@ -174,7 +175,7 @@ func (s *Service) CreateKey(ctx context.Context, org, name string, scopes []Scop
 	}
 	var words []string
 	for _, sc := range scopes {
-		if sc != ScopeRun && sc != ScopeApprove && sc != ScopeAdmin {
+		if sc != ScopeRun && sc != ScopeApprove && sc != ScopeAdmin && sc != ScopeMetrics {
 			return Key{}, "", fault.New(fault.Invalid, "%q is not a scope.", string(sc)).WithParam("scopes").WithTry("run, approve or admin")
 		}
 		words = append(words, string(sc))

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/hardshell-dev/hardshell/fault"
@@ -168,9 +169,17 @@ func (s *Server) try(parent context.Context, c Call, whole bool, a Answer) error
 		// The head comes when the whole answer is made. Nothing tells a model that works from one that is stuck.
 		patience += s.o.IdleTimeout
 	}
-	head := time.AfterFunc(patience, func() { cancel(errNoAnswer) })
+	var begun atomic.Bool
+	timer := time.AfterFunc(patience, func() {
+		if begun.Load() {
+			cancel(errIdle)
+		} else {
+			cancel(errNoAnswer)
+		}
+	})
+	defer timer.Stop()
 	res, err := s.client.Do(req)
-	head.Stop()
+	timer.Stop()
 	if err != nil {
 		if context.Cause(ctx) == errNoAnswer {
 			return &failure{again: whole, err: fault.New(fault.Upstream, "%s did not answer within %s", s.o.Name, patience).WithCode("server_error")}
@@ -178,9 +187,8 @@ func (s *Server) try(parent context.Context, c Call, whole bool, a Answer) error
 		return &failure{again: true, err: s.unreachable(err)}
 	}
 	defer res.Body.Close()
-	watched := &watch{src: res.Body, idle: s.o.IdleTimeout}
-	watched.timer = time.AfterFunc(s.o.IdleTimeout, func() { cancel(errIdle) })
-	defer watched.timer.Stop()
+	begun.Store(true)
+	watched := &watch{src: res.Body, idle: s.o.IdleTimeout, timer: timer}
 	if res.StatusCode != http.StatusOK {
 		f := s.refused(res, watched)
 		if whole && res.StatusCode == http.StatusBadRequest {

@@ -102,6 +102,11 @@ func (p *Part) append(b []byte) ([]byte, error) {
 }
 
 func (m *Message) append(b []byte) ([]byte, error) {
+	room := 96 + len(m.ID)
+	for i := range m.Content {
+		room += 96 + len(m.Content[i].Text)
+	}
+	b = slices.Grow(b, room)
 	b = AppendString(append(b, `{"type":`...), m.Type)
 	if m.ID != "" {
 		b = AppendString(append(b, `,"id":`...), m.ID)

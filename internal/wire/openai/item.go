@@ -95,12 +95,19 @@ func (i Item) PlainMessage() (Message, bool) {
 	if i.Type != TypeMessage {
 		return Message{}, false
 	}
-	m := Message{Type: i.Type, ID: i.ID, Role: i.Role, Status: i.Status, Content: Content{}}
-	head, err := m.append(make([]byte, 0, 256))
-	if err != nil {
-		return Message{}, false
+	rest, ok := cutKey(i.Raw, `{"type":`, i.Type)
+	if ok && i.ID != "" {
+		rest, ok = cutKey(rest, `,"id":`, i.ID)
 	}
-	rest, ok := bytes.CutPrefix(i.Raw, head[:len(head)-len("]}")])
+	if ok {
+		rest, ok = cutKey(rest, `,"role":`, i.Role)
+	}
+	if ok && i.Status != "" {
+		rest, ok = cutKey(rest, `,"status":`, i.Status)
+	}
+	if ok {
+		rest, ok = bytes.CutPrefix(rest, []byte(`,"content":[`))
+	}
 	if !ok {
 		return Message{}, false
 	}
@@ -119,8 +126,16 @@ func (i Item) PlainMessage() (Message, bool) {
 	if part.Text, ok = unquote(text); !ok { // there is more in it than one text
 		return Message{}, false
 	}
-	m.Content = append(m.Content, part)
-	return m, true
+	return Message{Type: i.Type, ID: i.ID, Role: i.Role, Status: i.Status, Content: Content{part}}, true
+}
+
+// cutKey takes a key and its value off, if they stand there and the value needs no escapes.
+func cutKey(raw []byte, key, value string) (rest []byte, ok bool) {
+	n := len(key) + len(value) + 2
+	if len(raw) < n || string(raw[:len(key)]) != key || raw[len(key)] != '"' || string(raw[len(key)+1:n-1]) != value || raw[n-1] != '"' {
+		return nil, false
+	}
+	return raw[n:], true
 }
 
 // unquote reads one JSON string.

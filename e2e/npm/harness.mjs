@@ -115,3 +115,11 @@ export const run = (...commands) => ({ args: { commands } });
 
 /** The outputs that the model was shown for its calls, in order, from an upstream request body. */
 export const toolTexts = (body) => body.messages.filter((m) => m.role === 'tool').map((m) => m.content);
+
+/** Why a test is skipped that needs a feature: by name, and false where the feature is there. Where HARDSHELL_REQUIRE names
+ *  it, its absence is an error. */
+export function may(feature, there, why) {
+  if (there) return false;
+  if ((process.env.HARDSHELL_REQUIRE ?? '').split(',').includes(feature)) throw new Error(`required feature "${feature}" is not to be had: ${why}`);
+  return `SKIPPED feature=${feature}: ${why}`;
+}

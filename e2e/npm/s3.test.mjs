@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { test } from 'node:test';
 import { toFile } from 'openai';
-import { run, shell, start, toolTexts, until } from './harness.mjs';
+import { may, run, shell, start, toolTexts, until } from './harness.mjs';
 
 const server = process.env.HARDSHELL_S3_SERVER;
 
@@ -27,7 +27,7 @@ async function bucket(t) {
     'access_key_id = "tester"\nsecret_access_key = "only-for-tests"\npath_style = true\n[features.containers]\ndefault_idle_ttl_secs = 2\n' };
 }
 
-test('files and archives live in a bucket, and leave it', { skip: !server && 'SKIPPED feature=s3: HARDSHELL_S3_SERVER is not set' }, async (t) => {
+test('files and archives live in a bucket, and leave it', { skip: may('s3', server, 'HARDSHELL_S3_SERVER is not set') }, async (t) => {
   const s3 = await bucket(t);
   const { client, log } = await start(t, { toml: s3.toml, script: (body) => toolTexts(body).length === 0 ? { calls: [run('cat /mnt/data/made.txt 2>/dev/null || echo made >/mnt/data/made.txt')] } : { text: 'ok' } });
   const text = async (response) => Buffer.from(await response.arrayBuffer()).toString();

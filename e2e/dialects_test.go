@@ -9,8 +9,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"reflect"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,11 +16,11 @@ import (
 	anthropicoption "github.com/anthropics/anthropic-sdk-go/option"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime"
-	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime/document"
 	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime/types"
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/responses"
+	"google.golang.org/genai"
 )
 
 // The recorded answers of the dialects were written from documents. Here the vendors' own clients read them, and must
@@ -105,14 +103,21 @@ func canonical(t *testing.T, text string) string {
 }
 
 func TestTheVendorsReadOurRecordings(t *testing.T) {
-	for dialect, read := range map[string]func(*testing.T, context.Context, *replay) found{
-		"openai": readResponses, "chat": readChat, "anthropic": readMessages, "bedrock": readConverse,
+	for dialect, c := range map[string]struct {
+		read func(*testing.T, context.Context, *replay) found
+		more []string
+	}{
+		"openai":    {readResponses, []string{"reasoning_summary", "calls_in_parallel_interleaved", "text_then_call"}},
+		"chat":      {readChat, []string{"thinking_reasoning_content", "calls_parallel_interleaved", "text_then_call"}},
+		"anthropic": {readMessages, []string{"thinking", "calls_parallel", "thinking_then_call", "usage_late"}},
+		"bedrock":   {readConverse, []string{"thinking", "calls_interleaved", "thinking_twice_then_call", "call_without_arguments"}},
+		"gemini":    {readGenerate, []string{"thinking_signed", "calls_parallel", "thinking_then_a_signed_call", "call_with_an_id"}},
 	} {
-		for _, name := range []string{"text", "call"} {
+		for _, name := range append([]string{"text", "call"}, c.more...) {
 			t.Run(dialect+"/"+name, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 				defer cancel()
-				got, want := read(t, ctx, recording(t, dialect, name)), ours(t, dialect, name)
+				got, want := c.read(t, ctx, recording(t, dialect, name)), ours(t, dialect, name)
 				if got != want || got == (found{}) {
 					t.Errorf("the vendor's client reads %+v, we read %+v", got, want)
 				}
@@ -180,6 +185,36 @@ func readMessages(t *testing.T, ctx context.Context, r *replay) (f found) {
 	return f
 }
 
+func gemini(t *testing.T, ctx context.Context, r *replay) *genai.Client {
+	t.Helper()
+	client, err := genai.NewClient(ctx, &genai.ClientConfig{APIKey: "k", Backend: genai.BackendGeminiAPI, HTTPClient: &http.Client{Transport: r}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+func readGenerate(t *testing.T, ctx context.Context, r *replay) (f found) {
+	for piece, err := range gemini(t, ctx, r).Models.GenerateContentStream(ctx, "m", genai.Text("a"), nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range piece.Candidates[0].Content.Parts {
+			if !part.Thought {
+				f.text += part.Text
+			}
+			if call := part.FunctionCall; call != nil {
+				arguments, err := json.Marshal(call.Args)
+				if err != nil {
+					t.Fatal(err)
+				}
+				f.call = call.Name + " " + canonical(t, string(arguments))
+			}
+		}
+	}
+	return f
+}
+
 func bedrock(r *replay) *bedrockruntime.Client {
 	return bedrockruntime.New(bedrockruntime.Options{Region: "us-east-1", HTTPClient: r, RetryMaxAttempts: 1,
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
@@ -194,27 +229,30 @@ func readConverse(t *testing.T, ctx context.Context, r *replay) (f found) {
 	}
 	stream := out.GetStream()
 	defer stream.Close()
-	var name, arguments string
+	type call struct{ name, arguments string }
+	var calls []call // one behind the other, as blocks begin
+	of := map[int32]int{}
 	for ev := range stream.Events() {
 		switch ev := ev.(type) {
 		case *types.ConverseStreamOutputMemberContentBlockStart:
 			if use, ok := ev.Value.Start.(*types.ContentBlockStartMemberToolUse); ok {
-				name = *use.Value.Name
+				of[*ev.Value.ContentBlockIndex] = len(calls)
+				calls = append(calls, call{name: *use.Value.Name})
 			}
 		case *types.ConverseStreamOutputMemberContentBlockDelta:
 			switch delta := ev.Value.Delta.(type) {
 			case *types.ContentBlockDeltaMemberText:
 				f.text += delta.Value
 			case *types.ContentBlockDeltaMemberToolUse:
-				arguments += *delta.Value.Input
+				calls[of[*ev.Value.ContentBlockIndex]].arguments += *delta.Value.Input
 			}
 		}
 	}
 	if err := stream.Err(); err != nil {
 		t.Error(err)
 	}
-	if name != "" {
-		f.call = name + " " + canonical(t, arguments)
+	for _, c := range calls {
+		f.call = c.name + " " + canonical(t, c.arguments)
 	}
 	return f
 }
@@ -232,49 +270,5 @@ func TestAnExceptionOfOursIsOneOfTheirs(t *testing.T) {
 	var throttled *types.ThrottlingException
 	if !errors.As(stream.Err(), &throttled) || *throttled.Message != "Too many tokens" {
 		t.Errorf("err = %v", stream.Err())
-	}
-}
-
-// TestBedrockIsAskedAsItsOwnClientAsks sends the conversation of a golden request by the vendor's client.
-func TestBedrockIsAskedAsItsOwnClientAsks(t *testing.T) {
-	r := recording(t, "bedrock", "whole")
-	use := func(id, command string) types.ContentBlock {
-		return &types.ContentBlockMemberToolUse{Value: types.ToolUseBlock{ToolUseId: aws.String(id), Name: aws.String("shell"),
-			Input: document.NewLazyDocument(map[string]any{"commands": []string{command}})}}
-	}
-	result := func(id, text string) types.ContentBlock {
-		return &types.ContentBlockMemberToolResult{Value: types.ToolResultBlock{ToolUseId: aws.String(id), Status: types.ToolResultStatusSuccess,
-			Content: []types.ToolResultContentBlock{&types.ToolResultContentBlockMemberText{Value: text}}}}
-	}
-	said := func(role types.ConversationRole, blocks ...types.ContentBlock) types.Message {
-		return types.Message{Role: role, Content: blocks}
-	}
-	user, model := types.ConversationRoleUser, types.ConversationRoleAssistant
-	_, err := bedrock(r).Converse(t.Context(), &bedrockruntime.ConverseInput{
-		ModelId: aws.String("anthropic.claude-sonnet-4-5-v1:0"),
-		Messages: []types.Message{
-			said(user, &types.ContentBlockMemberText{Value: "a"}), said(model, use("c1", "ls")), said(user, result("c1", "one")),
-			said(model, use("c2", "ls")), said(user, result("c2", "two")),
-		},
-		ToolConfig: &types.ToolConfiguration{Tools: []types.Tool{&types.ToolMemberToolSpec{Value: types.ToolSpecification{Name: aws.String("shell"),
-			Description: aws.String("d"), InputSchema: &types.ToolInputSchemaMemberJson{Value: document.NewLazyDocument(map[string]any{
-				"type": "object", "properties": map[string]any{"commands": map[string]any{"type": "array"}}})}}}}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := os.ReadFile("../internal/llm/bedrock/testdata/requests/calls_and_outputs_in_turns.out.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var theirs, our any
-	if err := errors.Join(json.Unmarshal(r.sent, &theirs), json.Unmarshal(want, &our)); err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(theirs, our) {
-		t.Errorf("the vendor's client sends\n%s\nwe send\n%s", r.sent, want)
-	}
-	if !strings.HasPrefix(r.path, "/model/anthropic.claude-sonnet-4-5-v1%3A0/converse") {
-		t.Errorf("it is sent to %s", r.path)
 	}
 }

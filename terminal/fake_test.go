@@ -156,10 +156,18 @@ func (j *fakeJob) Kill() {
 	}
 }
 
-func (j *fakeJob) Write(_ context.Context, p []byte) (int, error) { return len(p), nil }
-func (j *fakeJob) CloseInput(context.Context) error               { return nil }
-func (j *fakeJob) Resize(context.Context, process.Size) error     { return nil }
-func (j *fakeJob) Signal(context.Context, syscall.Signal) error   { return nil }
+// Write is read by nobody where the command sleeps.
+func (j *fakeJob) Write(ctx context.Context, p []byte) (int, error) {
+	if j.command.Argv[len(j.command.Argv)-1] == "sleep 600" {
+		<-ctx.Done()
+		return 0, context.Cause(ctx)
+	}
+	return len(p), nil
+}
+
+func (j *fakeJob) CloseInput(context.Context) error             { return nil }
+func (j *fakeJob) Resize(context.Context, process.Size) error   { return nil }
+func (j *fakeJob) Signal(context.Context, syscall.Signal) error { return nil }
 func (j *fakeJob) Look(ctx context.Context, _ uint16) (process.Look, error) {
 	if j.place.silent() {
 		<-ctx.Done()

@@ -44,6 +44,7 @@ func (live) Run(ctx context.Context, r *execRequest, attempt SandboxAttempt, t T
 	if r.live.tty {
 		cmd.TTY = &process.Size{}
 	}
+	cmd.Whole = !r.live.background // only what was asked to run on by itself does so after its end
 	result.Sandbox, result.Timeout = place.Report(), cmd.Timeout
 	id := r.live.id
 	if attempt.Retry { // the first attempt had it

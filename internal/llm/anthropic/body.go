@@ -33,6 +33,8 @@ func LeftOut() map[string]string {
 		"reasoning.effort":   "a model that thinks by budget is forced to call a tool, has no room for a budget, or began its turn without thinking",
 		"input[].encrypted":  "reasoning of another provider, or without a seal",
 		"input[].detail":     "of an image: always",
+		"input[].id":         "always: an id of this gateway's means nothing to the upstream",
+		"input[].phase":      "of a message: the API has no place for it",
 		"input[].annotation": "of an answer's text: always",
 	}
 }

@@ -36,6 +36,8 @@ func LeftOut() map[string]string {
 		"service_tier":        "auto and default, which are what is served anyway",
 		"input[].encrypted":   "reasoning of another provider, or without a seal",
 		"input[].detail":      "of an image: always",
+		"input[].id":          "always: an id of this gateway's means nothing to the upstream",
+		"input[].phase":       "of a message: the API has no place for it",
 		"input[].annotation":  "of an answer's text: always",
 	}
 }

@@ -26,6 +26,9 @@ func LeftOut() map[string]string {
 		"reasoning.summary":  "always",
 		"input[].reasoning":  "always: the API has no place for it",
 		"input[].annotation": "of an answer's text: always",
+		"input[].id":         "always: an id of this gateway's means nothing to the upstream",
+		"input[].phase":      "of a message: the API has no place for it",
+		"cache_control":      "always: the API has no place for it",
 	}
 }
 

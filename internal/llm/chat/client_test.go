@@ -108,17 +108,8 @@ func TestDialectOfHosts(t *testing.T) {
 }
 
 func TestEveryFieldIsMappedOrRefused(t *testing.T) {
-	list := LeftOut()
-	leftOut := map[string]string{"Shell": "the shell is a function here"}
-	for _, d := range []Dialect{{Provider: "test", Vendor: true}, {Provider: "test"}} {
-		if !d.Vendor {
-			leftOut["PromptCacheKey"], leftOut["SafetyIdentifier"], leftOut["ServiceTier"] = list["prompt_cache_key"], list["safety_identifier"], list["service_tier"]
-		}
-		providertest.Fields(t, llm.Request{Model: "m"}, func(r llm.Request) (string, error) {
-			body, err := d.Body(r)
-			return string(body), err
-		}, leftOut)
-	}
+	providertest.Fields(t, LeftOut(), providertest.Case{Base: llm.Request{Model: "m"}, Body: Dialect{Provider: "test", Vendor: true}.Body},
+		providertest.Case{Base: llm.Request{Model: "m"}, Body: Dialect{Provider: "test"}.Body})
 }
 
 // BenchmarkStream is a whole answer of 64 chunks over loopback, with the server in the same process.

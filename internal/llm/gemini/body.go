@@ -32,10 +32,13 @@ func LeftOut() map[string]string {
 		"user":                "always: the API keeps no user",
 		"safety_identifier":   "always: the API keeps no user",
 		"prompt_cache_key":    "always: the API finds by itself what it has seen",
-		"cache_control":       "always, for the same reason",
+		"cache_control":       "always: the API finds by itself what it has seen",
 		"service_tier":        "auto and default, which are what is served anyway",
 		"input[].encrypted":   "reasoning of another provider, or without a seal",
 		"input[].detail":      "of an image: always",
+		"input[].id":          "always: an id of this gateway's means nothing to the upstream",
+		"input[].phase":       "of a message: the API has no place for it",
+		"input[].filename":    "always: the API knows no names of files",
 		"input[].annotation":  "of an answer's text: always",
 	}
 }

@@ -24,7 +24,6 @@ func LeftOut() map[string]string {
 		"input[].reasoning":     "that nothing follows, as of a turn that was cut",
 		"input[].annotation":    "of an answer's text: always",
 		"input[].cache_control": "always",
-		"shell arguments":       "none: a call with more than the vendor's shell knows stays a call of the function",
 	}
 }
 

@@ -41,16 +41,8 @@ func recorded(client *http.Client) llm.Provider {
 }
 
 func TestEveryFieldIsMappedOrRefused(t *testing.T) {
-	for _, d := range []Dialect{{Provider: "test", Vendor: true}, {Provider: "test"}} {
-		leftOut := map[string]string{}
-		if !d.Vendor {
-			leftOut["Shell"] = "a server that does not know the vendor's shell gets the function"
-		}
-		providertest.Fields(t, llm.Request{Model: "gpt-5.2"}, func(r llm.Request) (string, error) {
-			body, err := d.Body(r)
-			return string(body), err
-		}, leftOut)
-	}
+	providertest.Fields(t, LeftOut(), providertest.Case{Base: llm.Request{Model: "gpt-5.2"}, Body: Dialect{Provider: "test", Vendor: true}.Body},
+		providertest.Case{Base: llm.Request{Model: "gpt-5.2"}, Body: Dialect{Provider: "test"}.Body})
 }
 
 // Where requests go, and with which key.

@@ -2,6 +2,9 @@ package house
 
 import (
 	"go/ast"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +14,7 @@ import (
 var skipsAllowed = map[string]string{
 	"internal/require/require.go":                 "it gives the names",
 	"sandbox/rung_stage_linux_test.go":            "it says again what was skipped by name on another stage",
+	"e2e/local_test.go":                           "it is opted in to, and says so by a name",
 	"internal/container/jail/egress_kill_test.go": "it is the process that another test starts and kills",
 }
 
@@ -33,6 +37,47 @@ func TestSkipsHaveNames(t *testing.T) {
 			t.Errorf("%s skips nothing: take it off the list", path)
 		}
 	}
+}
+
+// demanded are the names in what CI demands.
+var demanded = regexp.MustCompile(`(?m)^(?:everybody|root)=([a-z0-9,-]+)$|everybody\+=,([a-z0-9-]+)|for program in ([a-z0-9 -]+);`)
+
+// TestWhatCIDemandsIsNeeded: a name that no test and no check can be skipped under demands nothing.
+func TestWhatCIDemandsIsNeeded(t *testing.T) {
+	needed := map[string]bool{"root": true} // require.Root's
+	for _, f := range goFiles(t) {
+		if !slices.ContainsFunc(f.Imports, func(i *ast.ImportSpec) bool { return strings.HasSuffix(i.Path.Value, `internal/require"`) }) {
+			continue
+		}
+		ast.Inspect(f, func(n ast.Node) bool { // a name may come by way of a table or a function of the test's own
+			if text, ok := n.(*ast.BasicLit); ok {
+				needed[strings.Trim(text.Value, "\"")] = true
+			}
+			return true
+		})
+	}
+	needed["e2e"] = strings.Contains(text(t, "tools/check/e2e"), "skip e2e ")
+	ci := text(t, ".ci/run")
+	seen := 0
+	for _, found := range demanded.FindAllStringSubmatch(ci, -1) {
+		for name := range strings.FieldsFuncSeq(strings.Join(found[1:], " "), func(r rune) bool { return r == ',' || r == ' ' }) {
+			if seen++; !needed[name] {
+				t.Errorf(".ci/run demands %q, under which nothing can be skipped", name)
+			}
+		}
+	}
+	if seen < 15 {
+		t.Errorf("only %d names found in .ci/run", seen)
+	}
+}
+
+func text(t *testing.T, path string) string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(root, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
 }
 
 // skips says whether a function calls Skip of something that it, or a function in it, has as a test.

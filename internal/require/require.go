@@ -1,6 +1,6 @@
 // Package require turns what a machine cannot do into a named skip, and into a failure where it must be possible.
 //
-// HARDSHELL_REQUIRE lists the features that the machine is known to have, with commas ("jail,idmap,cgroup"). A test
+// HARDSHELL_REQUIRE lists the features that the machine is known to have, with commas ("jail,git,cgroup"). A test
 // that needs a feature says so; without it the test is skipped under that name, unless the list demands it. Tests only.
 package require
 

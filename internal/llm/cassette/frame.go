@@ -43,6 +43,8 @@ func (f *Frame) payload() ([]byte, error) {
 	return b.Bytes(), err
 }
 
+func quote(s string) (json.RawMessage, error) { return openai.Marshal(s) }
+
 // encode makes the message.
 func (f *Frame) encode() ([]byte, error) {
 	payload, err := f.payload()
@@ -106,7 +108,7 @@ func decode(b []byte) (*Frame, error) {
 	if !utf8.Valid(payload) {
 		return nil, errFrame
 	}
-	if f.Payload, err = openai.Marshal(string(payload)); err != nil {
+	if f.Payload, err = quote(string(payload)); err != nil {
 		return nil, errFrame
 	}
 	again, err := f.encode()

@@ -154,7 +154,7 @@ func (s *Service) archive(ctx context.Context, r row) error {
 // is there.
 func (s *Service) archivedRow(ctx context.Context, r row, backend, key string, index []archived) error {
 	err := s.db.Write(ctx, func(tx *sql.Tx) error { // an earlier try may have noted other places
-		_, err := tx.Exec(`UPDATE container_file SET at = NULL WHERE container = $1 AND at IS NOT NULL`, r.ID)
+		_, err := tx.Exec(`UPDATE container_file SET at = NULL WHERE container = $1 AND at >= 0`, r.ID)
 		return err
 	})
 	if err != nil {
@@ -195,7 +195,7 @@ func (s *Service) noteArchived(ctx context.Context, id string, files []archived)
 	}
 	err = s.db.Write(ctx, func(tx *sql.Tx) error {
 		for _, f := range files {
-			if _, err := tx.Exec(`UPDATE container_file SET at = $1, bytes = $2 WHERE id = $3`, f.at, f.bytes, rows[f.path].id); err != nil {
+			if _, err := tx.Exec(`UPDATE container_file SET at = $1, bytes = $2 WHERE id = $3 AND (at IS NULL OR at >= 0)`, f.at, f.bytes, rows[f.path].id); err != nil {
 				return err
 			}
 		}

@@ -26,6 +26,8 @@ type warehouse struct {
 	mu   sync.Mutex
 	fail error
 	hold chan struct{}
+	// written is told twice: that a blob is there, and that its writer goes on.
+	written chan struct{}
 }
 
 func (w *warehouse) set(fail error, hold chan struct{}) {
@@ -36,7 +38,7 @@ func (w *warehouse) set(fail error, hold chan struct{}) {
 
 func (w *warehouse) Put(ctx context.Context, key string, r io.Reader) (int64, error) {
 	w.mu.Lock()
-	fail, hold := w.fail, w.hold
+	fail, hold, written := w.fail, w.hold, w.written
 	w.mu.Unlock()
 	if hold != nil {
 		select {
@@ -48,7 +50,16 @@ func (w *warehouse) Put(ctx context.Context, key string, r io.Reader) (int64, er
 	if fail != nil {
 		return 0, fail
 	}
-	return w.Store.Put(ctx, key, r)
+	n, err := w.Store.Put(ctx, key, r)
+	for range 2 {
+		if written != nil {
+			select {
+			case written <- struct{}{}:
+			case <-ctx.Done():
+			}
+		}
+	}
+	return n, err
 }
 
 // count is the number of blobs.

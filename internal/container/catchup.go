@@ -182,7 +182,7 @@ func (s *Service) tidyBehind(id string) {
 			after = rows[len(rows)-1].id
 			rows = slices.DeleteFunc(rows, func(f fileRow) bool { _, ok := regular(root, f.path); return ok })
 			if err == nil && len(rows) > 0 {
-				err = s.dropFileRows(s.ctx, rows)
+				err = s.dropFileRows(s.ctx, root, rows)
 			}
 		}
 		if err != nil && s.ctx.Err() == nil {

@@ -295,7 +295,7 @@ func (s *Service) OpenFile(ctx context.Context, org, containerID, fileID string)
 	return content{io.NewSectionReader(f, 0, info.Size()), f}, fileOf(containerID, row, info), nil
 }
 
-// DeleteFile removes a file from the live workspace. A file that comes to be under its path later has another id.
+// DeleteFile removes a file from the workspace or the archive. A file that comes to be under its path later has another id.
 func (s *Service) DeleteFile(ctx context.Context, org, containerID, fileID string) error {
 	at, err := s.find(ctx, org, containerID, fileID)
 	if err != nil {
@@ -311,6 +311,9 @@ func (s *Service) DeleteFile(ctx context.Context, org, containerID, fileID strin
 	}
 	if err := root.Remove(row.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return pathFault(err, row.path)
+	}
+	if at.container.Status != Active { // it may be on its way into an archive, which has it already
+		return s.hideFileRow(ctx, fileID)
 	}
 	return s.dropFileRow(ctx, fileID)
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -124,11 +125,14 @@ func (s *Service) mint(ctx context.Context, containerID string, paths []string, 
 	return known, nil
 }
 
-// dropFileRows forgets files that are gone.
-func (s *Service) dropFileRows(ctx context.Context, files []fileRow) error {
+// dropFileRows forgets those files that are gone from a workspace. What an archive has by now is not looked for there.
+func (s *Service) dropFileRows(ctx context.Context, root *os.Root, files []fileRow) error {
 	err := s.db.Write(ctx, func(tx *sql.Tx) error {
 		for _, f := range files {
-			if _, err := tx.Exec(`DELETE FROM container_file WHERE id = $1`, f.id); err != nil {
+			if _, back := regular(root, f.path); back {
+				continue
+			}
+			if _, err := tx.Exec(`DELETE FROM container_file WHERE id = $1 AND at IS NULL`, f.id); err != nil {
 				return err
 			}
 		}
@@ -140,9 +144,13 @@ func (s *Service) dropFileRows(ctx context.Context, files []fileRow) error {
 	return nil
 }
 
+// dropFileRow forgets a file of a workspace, or hides it in the archive that it has come into.
 func (s *Service) dropFileRow(ctx context.Context, fileID string) error {
 	err := s.db.Write(ctx, func(tx *sql.Tx) error {
-		_, err := tx.Exec(`DELETE FROM container_file WHERE id = $1`, fileID)
+		_, err := tx.Exec(`DELETE FROM container_file WHERE id = $1 AND at IS NULL`, fileID)
+		if err == nil {
+			_, err = tx.Exec(`UPDATE container_file SET at = -1 WHERE id = $1`, fileID)
+		}
 		return err
 	})
 	if err != nil {

@@ -129,6 +129,9 @@ func (s *Service) revive(ctx context.Context, r row, slot int64) error {
 		if n, err := res.RowsAffected(); err != nil || n != 1 {
 			return errors.Join(err, fault.New(fault.Conflict, "Container %s was deleted while it was restored.", r.ID))
 		}
+		if _, err := tx.Exec(`DELETE FROM container_file WHERE container = $1 AND at = -1`, r.ID); err != nil {
+			return err // what comes under such a path is another file
+		}
 		if _, err := tx.Exec(`UPDATE container_file SET at = NULL WHERE container = $1`, r.ID); err != nil {
 			return err
 		}

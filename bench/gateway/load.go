@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -15,36 +16,10 @@ import (
 	"time"
 )
 
-// A dialect is how an API is asked and where a text delta and the end stand in its stream.
-type dialect struct {
-	body  func(model string, stream, store bool) string
-	line  []byte // a data line that holds a delta begins with or contains this
-	delta []byte // what stands before the delta's text
-	text  []byte // what stands before the whole text of an answer without stream
-}
-
-var chatDialect = dialect{
-	body: func(model string, stream, _ bool) string {
-		return fmt.Sprintf(`{"model":%q,"stream":%t,"messages":[{"role":"user","content":"Say it."}]}`, model, stream)
-	},
-	line:  []byte(`"delta":{"content":"`),
-	delta: []byte(`"delta":{"content":"`),
-	text:  []byte(`"content":"`),
-}
-
-var responsesDialect = dialect{
-	body: func(model string, stream, store bool) string {
-		return fmt.Sprintf(`{"model":"mock/%s","stream":%t,"store":%t,"input":"Say it."}`, model, stream, store)
-	},
-	line:  []byte(`"type":"response.output_text.delta"`),
-	delta: []byte(`"delta":"`),
-	text:  []byte(`"text":"`),
-}
-
 // target is one way to the mock.
 type target struct {
 	name    string
-	url     string
+	at      string // the process's address
 	key     string
 	dialect dialect
 	store   bool
@@ -73,7 +48,7 @@ type sample struct {
 	fault  error // the first thing that went wrong
 }
 
-var wanted = []byte(strings.Repeat(word, chunks))
+var wanted = []byte(said)
 
 // errCut is a stream that ended before its end mark or with another text.
 var errCut = errors.New("cut")
@@ -84,7 +59,7 @@ func (t *target) run(ctx context.Context, count int, l load) (sample, error) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	left := int64(count)
-	body := t.dialect.body("mock", l.stream, t.store)
+	ask := t.question("mock", l.stream)
 	start := time.Now()
 	for range l.workers {
 		wg.Go(func() {
@@ -93,7 +68,7 @@ func (t *target) run(ctx context.Context, count int, l load) (sample, error) {
 			for ctx.Err() == nil && atomic.AddInt64(&left, -1) >= 0 {
 				w.text = w.text[:0]
 				began := time.Now()
-				first, err := w.ask(ctx, t, body, l.stream, began)
+				first, err := w.ask(ctx, t, ask, began)
 				took := time.Since(began)
 				if err == nil && !bytes.Equal(w.text, wanted) {
 					err = fmt.Errorf("%w: %d bytes of text, %d wanted", errCut, len(w.text), len(wanted))
@@ -146,9 +121,19 @@ type reader struct {
 	event func(delta []byte) // called for each delta of a stream, if set
 }
 
+// question is a request that is sent again and again.
+type question struct {
+	url, body string
+	stream    bool
+}
+
+func (t *target) question(model string, stream bool) question {
+	return question{t.at + t.dialect.path(model, stream), t.dialect.body(model, stream, t.store), stream}
+}
+
 // ask sends one request and reads the answer to its end. The text is in r.text.
-func (r *reader) ask(ctx context.Context, t *target, body string, stream bool, began time.Time) (first time.Duration, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.url, strings.NewReader(body))
+func (r *reader) ask(ctx context.Context, t *target, q question, began time.Time) (first time.Duration, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, q.url, strings.NewReader(q.body))
 	if err != nil {
 		return 0, err
 	}
@@ -166,7 +151,7 @@ func (r *reader) ask(ctx context.Context, t *target, body string, stream bool, b
 		said, _ := io.ReadAll(io.LimitReader(res.Body, 500))
 		return 0, fmt.Errorf("%s: %s", res.Status, said)
 	}
-	if !stream {
+	if !q.stream {
 		raw, err := io.ReadAll(r.in)
 		if err != nil {
 			return 0, fmt.Errorf("%w: %w", errCut, err)
@@ -174,26 +159,24 @@ func (r *reader) ask(ctx context.Context, t *target, body string, stream bool, b
 		r.text = append(r.text, between(raw, t.dialect.text)...)
 		return 0, nil
 	}
+	next := r.line
+	if t.dialect.framed {
+		next = r.frame
+	}
 	ended := false
 	for {
-		line, err := r.in.ReadSlice('\n')
-		if data, ok := bytes.CutPrefix(line, []byte("data: ")); ok {
-			if bytes.Contains(data, t.dialect.line) {
-				if first == 0 {
-					first = time.Since(began)
-				}
-				delta := between(data, t.dialect.delta)
-				if r.event != nil {
-					r.event(delta)
-				} else {
-					r.text = append(r.text, delta...)
-				}
-			} else if bytes.HasPrefix(data, []byte("[DONE]")) {
-				ended = true
+		data, err := next()
+		if delta := between(data, t.dialect.delta); len(delta) > 0 {
+			if first == 0 {
+				first = time.Since(began)
 			}
-		}
-		if errors.Is(err, bufio.ErrBufferFull) {
-			continue // the middle of a long line; deltas are short
+			if r.event != nil {
+				r.event(delta)
+			} else {
+				r.text = append(r.text, delta...)
+			}
+		} else if bytes.Contains(data, t.dialect.end) {
+			ended = true
 		}
 		if err != nil && !errors.Is(err, io.EOF) || errors.Is(err, io.EOF) && !ended {
 			return first, fmt.Errorf("%w: %w", errCut, err)
@@ -202,6 +185,31 @@ func (r *reader) ask(ctx context.Context, t *target, body string, stream bool, b
 			return first, nil
 		}
 	}
+}
+
+// line reads one line and gives the data that it holds. Of a long one it gives the parts: what is looked for stands at
+// the beginning, and deltas are short.
+func (r *reader) line() ([]byte, error) {
+	line, err := r.in.ReadSlice('\n')
+	data, _ := bytes.CutPrefix(line, []byte("data: "))
+	if errors.Is(err, bufio.ErrBufferFull) {
+		err = nil
+	}
+	return data, err
+}
+
+// frame reads one binary message. Its sums are not looked at: the text is.
+func (r *reader) frame() ([]byte, error) {
+	head, err := r.in.Peek(4)
+	if err != nil {
+		return nil, err // at the end of the stream, io.EOF
+	}
+	message, err := r.in.Peek(int(binary.BigEndian.Uint32(head)))
+	if err != nil {
+		return nil, fmt.Errorf("within a message: %w", io.ErrUnexpectedEOF)
+	}
+	_, err = r.in.Discard(len(message))
+	return message, err
 }
 
 // between returns what stands between a mark and the next quote. The texts here hold no escapes.
@@ -228,13 +236,13 @@ func (t *target) paced(ctx context.Context, s settings) error {
 	var lags []time.Duration
 	var cut int64
 	var failure error
-	body := t.dialect.body(s.pacedModel(), true, t.store)
+	ask := t.question(s.pacedModel(), true)
 	want := int(s.lagTime.Seconds() * float64(s.lagRate))
 	start := time.Now()
 	for range s.lagStreams {
 		wg.Go(func() {
 			mine := make([]time.Duration, 0, want)
-			r := reader{in: bufio.NewReaderSize(nil, 4<<10), event: func(delta []byte) {
+			r := reader{in: bufio.NewReaderSize(nil, 8<<10), event: func(delta []byte) {
 				// A delta may be several chunks that were put together: each was made at its own time.
 				for field := range bytes.FieldsSeq(delta) {
 					if born, err := strconv.ParseInt(string(field), 10, 64); err == nil {
@@ -242,7 +250,7 @@ func (t *target) paced(ctx context.Context, s settings) error {
 					}
 				}
 			}}
-			_, err := r.ask(ctx, t, body, true, time.Now())
+			_, err := r.ask(ctx, t, ask, time.Now())
 			mu.Lock()
 			defer mu.Unlock()
 			lags = append(lags, mine...)

@@ -3,8 +3,8 @@
 //
 // Four ways to the same mock upstream are visited in rotated order, round by round: a direct call, a bare reverse
 // proxy that reads the body first (the floor), and the built binary with store: false and with store: true. The first
-// two speak Chat Completions, as the mock does; the gateway's clients speak Responses, so its figures include the
-// translation. An event is one chunk of the mock's text, whether a gateway passes it on alone or puts it together with the
+// two speak the mock's dialect, one of five; the gateway's clients always speak Responses, so its figures include the
+// translation. Each dialect has a run, a mock and a floor of its own, and -dialect chooses among them. An event is one chunk of the mock's text, whether a gateway passes it on alone or puts it together with the
 // next that is there already. Every stream's text is checked; a stream that ends early is cut. All of it runs on
 // loopback and on one machine, so only the ratios mean anything.
 package main
@@ -31,6 +31,7 @@ type settings struct {
 	lagRate    int
 	lagTime    time.Duration
 	only       string
+	dialects   string
 	binary     string
 	dir        string
 }
@@ -44,6 +45,7 @@ func main() {
 	flag.IntVar(&s.lagStreams, "lag-streams", 250, "streams at once in the paced part; 0 leaves it out")
 	flag.IntVar(&s.lagRate, "lag-rate", 200, "events a second and stream in the paced part")
 	flag.DurationVar(&s.lagTime, "lag-time", 4*time.Second, "length of the paced part, a target")
+	flag.StringVar(&s.dialects, "dialect", "all", "what the upstream speaks, a list with commas: chat, openai, anthropic, bedrock, gemini")
 	flag.StringVar(&s.only, "only", "", "visit this target alone, without ratios: for a profiler")
 	flag.StringVar(&s.binary, "binary", "", "the hardshell to measure; built from this tree when empty")
 	child := flag.String("child", "", "internal: be the mock or the floor")
@@ -56,10 +58,12 @@ func main() {
 		fail(serveChild(ctx, *child, *upstream))
 		return
 	}
+	list, err := chosen(s.dialects)
+	fail(err)
 	dir, err := os.MkdirTemp("", "hardshell-bench-")
 	fail(err)
 	s.dir = dir
-	report, err := measure(ctx, s)
+	report, err := measureAll(ctx, s, list)
 	os.RemoveAll(dir)
 	fail(err)
 	if *asJSON {
@@ -78,8 +82,32 @@ func fail(err error) {
 	}
 }
 
+// measureAll runs each dialect by itself: each has its floor beside it.
+func measureAll(ctx context.Context, s settings, list []dialect) (*report, error) {
+	if s.binary == "" {
+		s.binary = filepath.Join(s.dir, "hardshell")
+		if err := build(ctx, s.binary); err != nil {
+			return nil, err
+		}
+	}
+	r := &report{Bench: "gateway", CPUs: runtime.NumCPU(), Rounds: s.rounds}
+	base := s.dir
+	for _, d := range list {
+		s.dir = filepath.Join(base, d.name)
+		if err := os.Mkdir(s.dir, 0o700); err != nil {
+			return nil, err
+		}
+		one, err := measure(ctx, s, d)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", d.name, err)
+		}
+		r.Dialects = append(r.Dialects, one)
+	}
+	return r, nil
+}
+
 // measure starts the processes, drives the load and returns what was seen.
-func measure(ctx context.Context, s settings) (*report, error) {
+func measure(ctx context.Context, s settings, d dialect) (*run, error) {
 	group := &processes{}
 	defer group.stop()
 	mock, err := group.child(ctx, "mock")
@@ -90,24 +118,18 @@ func measure(ctx context.Context, s settings) (*report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.binary == "" {
-		s.binary = filepath.Join(s.dir, "hardshell")
-		if err := build(ctx, s.binary); err != nil {
-			return nil, err
-		}
-	}
-	ours, key, err := group.hardshell(ctx, s, mock)
+	ours, key, err := group.hardshell(ctx, s, d, mock)
 	if err != nil {
 		return nil, err
 	}
 	targets := []*target{
-		{name: "direct", url: mock + "/v1/chat/completions", dialect: chatDialect},
-		{name: "floor", url: floor + "/v1/chat/completions", dialect: chatDialect},
-		{name: "store:false", url: ours + "/v1/responses", dialect: responsesDialect, key: key},
-		{name: "store:true", url: ours + "/v1/responses", dialect: responsesDialect, key: key, store: true},
+		{name: "direct", at: mock, dialect: d},
+		{name: "floor", at: floor, dialect: d},
+		{name: "store:false", at: ours, dialect: responsesDialect(), key: key},
+		{name: "store:true", at: ours, dialect: responsesDialect(), key: key, store: true},
 	}
 	targets = slices.DeleteFunc(targets, func(t *target) bool { return s.only != "" && t.name != s.only })
-	r := &report{Bench: "gateway", CPUs: runtime.NumCPU(), Rounds: s.rounds, Targets: map[string]*figures{}}
+	r := &run{Dialect: d.name, Targets: map[string]*figures{}}
 	for _, t := range targets {
 		r.names = append(r.names, t.name)
 		r.Targets[t.name] = &figures{}

@@ -83,10 +83,10 @@ func build(ctx context.Context, binary string) error {
 }
 
 // hardshell serves from a fresh data folder with the mock as its only provider, and returns its URL and key.
-func (p *processes) hardshell(ctx context.Context, s settings, mock string) (url, key string, err error) {
+func (p *processes) hardshell(ctx context.Context, s settings, d dialect, mock string) (url, key string, err error) {
 	data := filepath.Join(s.dir, "data")
 	conf := filepath.Join(s.dir, "hardshell.toml")
-	text := fmt.Sprintf("[providers.mock]\ntype = \"chat\"\nbase_url = %q\nmodels = [\"mock\", %q]\n", mock+"/v1", s.pacedModel())
+	text := fmt.Sprintf("[providers.mock]\ntype = %q\nbase_url = %q\napi_key = \"none\"\nmodels = [\"mock\", %q]\n", d.name, mock+d.base, s.pacedModel())
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		return "", "", err
 	}

@@ -9,9 +9,15 @@ import (
 
 // report is what -json prints. Times are in microseconds unless a name says otherwise.
 type report struct {
-	Bench   string              `json:"bench"`
-	CPUs    int                 `json:"cpus"`
-	Rounds  int                 `json:"rounds"`
+	Bench    string `json:"bench"`
+	CPUs     int    `json:"cpus"`
+	Rounds   int    `json:"rounds"`
+	Dialects []*run `json:"dialects"`
+}
+
+// run is what was seen of one dialect.
+type run struct {
+	Dialect string              `json:"dialect"`
 	Targets map[string]*figures `json:"targets"`
 	Ratios  map[string]ratios   `json:"ratios"` // to the floor, by target
 	names   []string
@@ -72,7 +78,7 @@ func (f *figures) add(l load, s sample) {
 	}
 }
 
-func (r *report) finish() {
+func (r *run) finish() {
 	for _, f := range r.Targets {
 		f.WholeP50, f.StreamP50, f.FirstP50 = median(f.whole), median(f.stream), median(f.first)
 		f.EventsPerSec, f.RequestsPerSec = median(f.events), median(f.requests)
@@ -96,6 +102,27 @@ func (r *report) finish() {
 }
 
 func (r *report) print(w io.Writer) {
+	for i, one := range r.Dialects {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		one.print(w)
+	}
+	if len(r.Dialects) < 2 {
+		return
+	}
+	fmt.Fprintf(w, "\nstore:false against the floor, by dialect\n%-12s %12s %12s %10s %10s %10s %5s\n", "", "added whole", "added stream", "first", "events/s", "req/s", "cut")
+	for _, one := range r.Dialects {
+		if x, ok := one.Ratios["store:false"]; ok {
+			fmt.Fprintf(w, "%-12s %11.2fx %11.2fx %9.2fx %9.2fx %9.2fx %5d\n", one.Dialect, x.AddedWhole, x.AddedStream, x.First, x.Events, x.Requests,
+				one.Targets["store:false"].Cut)
+		}
+	}
+	fmt.Fprintln(w, "hold: added ≤ 1.5x, first ≤ 1.5x, events/s ≥ 0.8x, nothing cut")
+}
+
+func (r *run) print(w io.Writer) {
+	fmt.Fprintf(w, "the upstream speaks %s\n", r.Dialect)
 	fmt.Fprintf(w, "%-12s %10s %10s %10s %10s %10s %8s %5s\n", "", "whole µs", "stream µs", "first µs", "events/s", "req/s", "streams", "cut")
 	for _, name := range r.names {
 		f := r.Targets[name]

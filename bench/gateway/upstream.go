@@ -27,7 +27,7 @@ func serveChild(ctx context.Context, kind, upstream string) error {
 	if err != nil {
 		return err
 	}
-	var h http.Handler = http.HandlerFunc(completions)
+	var h http.Handler = http.HandlerFunc(mock)
 	if kind == "floor" {
 		if h, err = proxy(upstream); err != nil {
 			return err
@@ -69,13 +69,9 @@ func proxy(upstream string) (http.Handler, error) {
 	}, nil
 }
 
-// completions answers Chat Completions: 64 chunks at once, or for the model "paced-RATE-COUNT" one every 1/RATE
-// seconds that says when it was made.
-func completions(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path != "/v1/chat/completions" {
-		http.NotFound(w, r)
-		return
-	}
+// mock answers in every dialect: 64 chunks at once, or for the model "paced-RATE-COUNT" one every 1/RATE seconds that
+// says when it was made.
+func mock(w http.ResponseWriter, r *http.Request) {
 	var req struct {
 		Model  string `json:"model"`
 		Stream bool   `json:"stream"`
@@ -85,36 +81,61 @@ func completions(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "bad request", http.StatusBadRequest)
 		return
 	}
-	if !req.Stream {
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"id":"chatcmpl-1","object":"chat.completion","created":1700000000,"model":"mock","choices":[{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":"stop"}],"usage":{"prompt_tokens":12,"completion_tokens":%d,"total_tokens":%d}}`,
-			strings.Repeat(word, chunks), chunks, chunks+12)
-		return
-	}
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-cache")
-	out := http.NewResponseController(w)
-	send := func(data string) {
-		io.WriteString(w, "data: "+data+"\n\n")
-		out.Flush()
-	}
-	const head = `{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"mock","choices":[{"index":0,"delta":`
-	send(head + `{"role":"assistant","content":""},"finish_reason":null}]}`)
-	if spec, ok := strings.CutPrefix(req.Model, "paced-"); ok {
-		rate, count, _ := strings.Cut(spec, "-")
-		pace(r.Context(), send, head, rate, count)
-	} else {
-		for range chunks {
-			send(head + `{"content":"` + word + `"},"finish_reason":null}]}`)
+	kind := ""
+	switch path := r.URL.Path; path {
+	case "/v1/chat/completions":
+		kind = "chat"
+	case "/v1/responses":
+		kind = "openai"
+	case "/v1/messages":
+		kind = "anthropic"
+	default: // model and stream stand in the path
+		var how string
+		if rest, ok := strings.CutPrefix(path, "/model/"); ok {
+			kind = "bedrock"
+			req.Model, how, _ = strings.Cut(rest, "/")
+			req.Stream = how == "converse-stream"
+		} else if rest, ok := strings.CutPrefix(path, "/v1beta/models/"); ok {
+			kind = "gemini"
+			req.Model, how, _ = strings.Cut(rest, ":")
+			req.Stream = how == "streamGenerateContent"
 		}
 	}
-	send(head + `{},"finish_reason":"stop"}]}`)
-	send(fmt.Sprintf(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"mock","choices":[],"usage":{"prompt_tokens":12,"completion_tokens":%d,"total_tokens":%d}}`, chunks, chunks+12))
-	send("[DONE]")
+	s := speeches[kind]
+	if s == nil {
+		http.NotFound(w, r)
+		return
+	}
+	if !req.Stream {
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, s.whole)
+		return
+	}
+	w.Header().Set("Content-Type", s.contentType)
+	w.Header().Set("Cache-Control", "no-cache")
+	out := http.NewResponseController(w)
+	send := func(message string) {
+		io.WriteString(w, message)
+		out.Flush()
+	}
+	for _, m := range s.head {
+		send(m)
+	}
+	if spec, ok := strings.CutPrefix(req.Model, "paced-"); ok {
+		rate, count, _ := strings.Cut(spec, "-")
+		pace(r.Context(), func(text string) { send(s.delta(text)) }, rate, count)
+	} else {
+		for range chunks {
+			send(s.word)
+		}
+	}
+	for _, m := range s.tail {
+		send(m)
+	}
 }
 
-// pace sends chunks that hold their own time of birth. A late tick is not made up for by a burst.
-func pace(ctx context.Context, send func(string), head, rate, count string) {
+// pace says chunks that hold their own time of birth. A late tick is not made up for by a burst.
+func pace(ctx context.Context, say func(text string), rate, count string) {
 	perSecond, _ := strconv.Atoi(rate)
 	n, _ := strconv.Atoi(count)
 	if perSecond <= 0 || n <= 0 {
@@ -125,7 +146,7 @@ func pace(ctx context.Context, send func(string), head, rate, count string) {
 	for range n {
 		select {
 		case <-tick.C:
-			send(fmt.Sprintf(`%s{"content":"%019d "},"finish_reason":null}]}`, head, time.Now().UnixNano()))
+			say(fmt.Sprintf("%019d ", time.Now().UnixNano()))
 		case <-ctx.Done():
 			return
 		}

@@ -134,16 +134,24 @@ const (
 func (s *Service) purge(ctx context.Context, id string) error {
 	err := s.db.Write(ctx, func(tx *sql.Tx) error {
 		const over = `SELECT id FROM container WHERE id = $1 AND status <> '` + Active + `' AND slot IS NULL AND archive = ''`
-		for _, query := range []string{`DELETE FROM container_file WHERE container IN (` + over + `)`, // a late look may have made some
-			`DELETE FROM container WHERE id IN (` + over + `)`} {
-			if _, err := tx.Exec(query, id); err != nil {
-				return err
-			}
+		if err := dropContents(tx, over, id); err != nil { // what was late may have made some
+			return err
 		}
-		return nil
+		_, err := tx.Exec(`DELETE FROM container WHERE id IN (`+over+`)`, id)
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("forget container: %w", err)
+	}
+	return nil
+}
+
+// dropContents forgets what containers hold.
+func dropContents(tx *sql.Tx, containers, id string) error {
+	for _, table := range []string{"container_file", "container_skill", "container_input"} {
+		if _, err := tx.Exec(`DELETE FROM `+table+` WHERE container IN (`+containers+`)`, id); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -152,11 +160,8 @@ func (s *Service) purge(ctx context.Context, id string) error {
 func (s *Service) freed(ctx context.Context, id string) (bool, error) {
 	first := false
 	err := s.db.Write(ctx, func(tx *sql.Tx) error {
-		for _, query := range []string{`DELETE FROM container_file WHERE container = $1`, `DELETE FROM container_skill WHERE container = $1`,
-			`DELETE FROM container_input WHERE container = $1`} {
-			if _, err := tx.Exec(query, id); err != nil {
-				return err
-			}
+		if err := dropContents(tx, `$1`, id); err != nil {
+			return err
 		}
 		if _, err := tx.Exec(`INSERT INTO container_garbage (backend, key)
 			SELECT backend, archive FROM container WHERE id = $1 AND archive <> '' ON CONFLICT DO NOTHING`, id); err != nil {

@@ -8,13 +8,15 @@ import (
 
 // A checkpoint copies the log's pages into the database and syncs both. Done by whoever commits, as SQLite does it,
 // everyone's writes stand still for tens of milliseconds. So a goroutine does most of it on a connection of its own,
-// beside the writes, and the writer finds little left to do when its own turn comes, at which the log starts over.
+// beside the writes, and the writer finds little left to do when its own turn comes. The log starts over with the first
+// write that finds all of it copied and nobody reading it, whoever has copied the last of it. A page has 4 KiB here: the
+// driver sorts the pragmas of a new file, so that journal_mode comes before our page_size, which then changes nothing.
 const (
 	// lookEvery is how many transactions there are between two looks at the log.
 	lookEvery = 32
-	// copyPages is how many pages make a copy worth its two syncs: 32 MiB.
+	// copyPages is how many pages make a copy worth its two syncs: 8 MiB.
 	copyPages = 2000
-	// restartPages is where the writer itself finishes the copy, so that the log starts over: 64 MiB.
+	// restartPages is where each commit of the writer tries to finish the copy: 16 MiB.
 	restartPages = 4000
 )
 
@@ -47,7 +49,8 @@ func (c *checkpointer) run() {
 	defer close(c.ended)
 	for range c.wake {
 		var busy, log, copied int
-		// An error is the writer's to meet: it checkpoints too, later and for itself.
+		// Nobody hears of an error: SQLite keeps those of the writer's own checkpoints to itself too. What is not copied stays
+		// in the log, which grows, and is tried again at the next look and, beyond restartPages, at every commit.
 		err := c.db.QueryRow(`PRAGMA wal_checkpoint(NOOP)`).Scan(&busy, &log, &copied)
 		if err == nil && log-copied >= copyPages {
 			c.db.Exec(`PRAGMA wal_checkpoint(PASSIVE)`)

@@ -23,6 +23,7 @@ type target struct {
 	key     string
 	dialect dialect
 	store   bool
+	pid     int // of the process between the mock and us; 0 = none
 	client  *http.Client
 	out     *figures
 }
@@ -45,7 +46,8 @@ type sample struct {
 	done   int64
 	cut    int64
 	busy   time.Duration
-	fault  error // the first thing that went wrong
+	cpu    time.Duration // that the process between took
+	fault  error         // the first thing that went wrong
 }
 
 var wanted = []byte(said)
@@ -60,7 +62,7 @@ func (t *target) run(ctx context.Context, count int, l load) (sample, error) {
 	var wg sync.WaitGroup
 	left := int64(count)
 	ask := t.question("mock", l.stream)
-	start := time.Now()
+	start, before := time.Now(), busy(t.pid)
 	for range l.workers {
 		wg.Go(func() {
 			var s sample
@@ -97,7 +99,7 @@ func (t *target) run(ctx context.Context, count int, l load) (sample, error) {
 		})
 	}
 	wg.Wait()
-	total.busy = time.Since(start)
+	total.busy, total.cpu = time.Since(start), busy(t.pid)-before
 	if total.fault != nil && !errors.Is(total.fault, errCut) {
 		return total, fmt.Errorf("%s: %w", t.name, total.fault)
 	}

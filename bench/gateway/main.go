@@ -118,15 +118,16 @@ func measure(ctx context.Context, s settings, d dialect) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
+	floorPID := group.last()
 	ours, key, err := group.hardshell(ctx, s, d, mock)
 	if err != nil {
 		return nil, err
 	}
 	targets := []*target{
 		{name: "direct", at: mock, dialect: d},
-		{name: "floor", at: floor, dialect: d},
-		{name: "store:false", at: ours, dialect: responsesDialect(), key: key},
-		{name: "store:true", at: ours, dialect: responsesDialect(), key: key, store: true},
+		{name: "floor", at: floor, dialect: d, pid: floorPID},
+		{name: "store:false", at: ours, dialect: responsesDialect(), key: key, pid: group.last()},
+		{name: "store:true", at: ours, dialect: responsesDialect(), key: key, pid: group.last(), store: true},
 	}
 	targets = slices.DeleteFunc(targets, func(t *target) bool { return s.only != "" && t.name != s.only })
 	r := &run{Dialect: d.name, Targets: map[string]*figures{}}

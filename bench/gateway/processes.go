@@ -47,6 +47,9 @@ func (p *processes) start(cmd *exec.Cmd, in io.Closer) (ended chan struct{}, err
 	return ended, nil
 }
 
+// last is the process that was started last.
+func (p *processes) last() int { return p.all[len(p.all)-1].Process.Pid }
+
 // child starts this program again as the mock or the floor and returns its URL.
 func (p *processes) child(ctx context.Context, kind string, args ...string) (string, error) {
 	self, err := os.Executable()

@@ -31,12 +31,14 @@ type figures struct {
 	StreamsPerSec  float64 `json:"streams_per_s"`   // 32 at a time
 	EventsPerSec   float64 `json:"events_per_s"`    // 32 at a time
 	RequestsPerSec float64 `json:"requests_per_s"`  // 32 at a time, no stream
+	StreamCPU      float64 `json:"stream_cpu"`      // processor time of the one between, a stream, 32 at a time
+	WholeCPU       float64 `json:"whole_cpu"`       // the same without stream
 	Streams        int64   `json:"streams_read"`    // in all parts
 	Cut            int64   `json:"streams_cut"`     // in all parts
 	Fault          string  `json:"fault,omitempty"` // why the first was cut
 	Paced          *paced  `json:"paced,omitempty"`
 
-	whole, stream, first, events, requests []float64
+	whole, stream, first, events, requests, streamCPU, wholeCPU []float64
 }
 
 // paced is many slow streams at once.
@@ -64,10 +66,12 @@ func (f *figures) add(l load, s sample) {
 		f.first = append(f.first, micros(percentile(s.first, .5)))
 	case l.stream:
 		f.events = append(f.events, float64(s.events)/s.busy.Seconds())
+		f.streamCPU = append(f.streamCPU, over(micros(s.cpu), float64(s.done)))
 	case l.workers == 1:
 		f.whole = append(f.whole, micros(percentile(s.whole, .5)))
 	default:
 		f.requests = append(f.requests, float64(s.done)/s.busy.Seconds())
+		f.wholeCPU = append(f.wholeCPU, over(micros(s.cpu), float64(s.done)))
 	}
 	if l.stream {
 		f.Streams += s.done + s.cut
@@ -82,6 +86,7 @@ func (r *run) finish() {
 	for _, f := range r.Targets {
 		f.WholeP50, f.StreamP50, f.FirstP50 = median(f.whole), median(f.stream), median(f.first)
 		f.EventsPerSec, f.RequestsPerSec = median(f.events), median(f.requests)
+		f.StreamCPU, f.WholeCPU = median(f.streamCPU), median(f.wholeCPU)
 		f.StreamsPerSec = f.EventsPerSec / chunks
 	}
 	r.Ratios = map[string]ratios{}
@@ -123,11 +128,12 @@ func (r *report) print(w io.Writer) {
 
 func (r *run) print(w io.Writer) {
 	fmt.Fprintf(w, "the upstream speaks %s\n", r.Dialect)
-	fmt.Fprintf(w, "%-12s %10s %10s %10s %10s %10s %8s %5s\n", "", "whole µs", "stream µs", "first µs", "events/s", "req/s", "streams", "cut")
+	fmt.Fprintf(w, "%-12s %10s %10s %10s %10s %10s %11s %11s %8s %5s\n", "", "whole µs", "stream µs", "first µs", "events/s", "req/s",
+		"cpu/str µs", "cpu/req µs", "streams", "cut")
 	for _, name := range r.names {
 		f := r.Targets[name]
-		fmt.Fprintf(w, "%-12s %10.0f %10.0f %10.0f %10.0f %10.0f %8d %5d\n", name, f.WholeP50, f.StreamP50, f.FirstP50,
-			f.EventsPerSec, f.RequestsPerSec, f.Streams, f.Cut)
+		fmt.Fprintf(w, "%-12s %10.0f %10.0f %10.0f %10.0f %10.0f %11.0f %11.0f %8d %5d\n", name, f.WholeP50, f.StreamP50, f.FirstP50,
+			f.EventsPerSec, f.RequestsPerSec, f.StreamCPU, f.WholeCPU, f.Streams, f.Cut)
 		if f.Fault != "" {
 			fmt.Fprintf(w, "%-12s %s\n", "", f.Fault)
 		}

@@ -37,6 +37,16 @@
 // wrong is typed: [TimeoutError], [DeniedError], [SignalError], [IoError], [RejectedError]. The result says what was asked
 // and what was got: sandbox, time-out as applied, folders, bytes, what was denied and what would allow it.
 //
+// What the machinery itself gets wrong is an [IoError] that names its stage, within seconds: a sandbox that cannot be made,
+// that starts nothing, or that does not answer any more. Such a sandbox serves no further call, so the same call made
+// again, under the same process_id, runs in another one. Output that is mostly no text is told by type, size and digest.
+//
+// # Commands that live on
+//
+// exec_command answers with a session once its yield time is over, and write_stdin goes on with it: typing, or waiting for
+// an exit, a pattern, a port or silence (wait_for), so that a long build costs two calls. [Session.Live] has them all; see
+// package session for what is known of each, for passwords, and for how many there may be.
+//
 // # Making it yours
 //
 //   - a shell: implement [Shell], and find it by [SessionConfig.Shells]
@@ -48,7 +58,7 @@
 // # What holds
 //
 // No argument of a model widens anything: the workspace, the policies and the environment are the embedding program's. A
-// call's folder moves the command and never what may be written. A one-shot call leaves no process behind, and closing a
-// session leaves none of its sessions'. A command never runs weaker confined than its policy accepts. What runs is what
+// call's folder moves the command and never what may be written. A command that has ended leaves no process behind, but
+// where it was started in the background; and closing a session leaves none at all. A command never runs weaker confined than its policy accepts. What runs is what
 // was decided about, byte for byte.
 package terminal

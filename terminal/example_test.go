@@ -52,6 +52,54 @@ func Example() {
 	// Output: made
 }
 
+// A command that lives on: one call starts it, others type and wait. Here the whole life is played in one turn.
+func Example_session() {
+	ctx := context.Background()
+	work, err := os.MkdirTemp("", "example")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(work)
+	s, err := terminal.Open(terminal.SessionConfig{Cwd: work, SandboxPolicy: terminal.DefaultSandbox(), DisableLogin: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+	turn, err := s.Begin(ctx, s.TurnContext())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer turn.End()
+	turn.Tracker = terminal.NewTurnDiffTracker(work)
+	tools := terminal.NewRegistry()
+	for _, c := range [][2]string{
+		{"exec_command", `{"cmd": "read -p 'name? ' name; echo hello $name >greeting; exit 3", "tty": true, "process_id": "greeter", "wait_for": {"pattern": "name"}}`},
+		{"write_stdin", `{"process_id": "greeter", "chars": "ann\n", "wait_for": "exit"}`},
+	} {
+		out, err := tools.Dispatch(ctx, terminal.ToolInvocation{Session: s, Turn: turn, CallID: "call_1", ToolName: c[0], Payload: terminal.FunctionPayload{Arguments: c[1]}})
+		if err != nil {
+			log.Fatal(err)
+		}
+		r := out.(terminal.FunctionOutput).Result
+		if r.ExitCode == nil {
+			fmt.Printf("%s lives on\n", r.ProcessID)
+		} else {
+			fmt.Printf("%s %s with code %d\n", r.ProcessID, r.State, *r.ExitCode)
+		}
+	}
+	changes, err := turn.Tracker.Changes()
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, c := range changes {
+		fmt.Println(c.Kind, c.Path)
+	}
+	// Output:
+	// greeter lives on
+	// greeter exited with code 3
+	// created greeting
+}
+
 // A person is asked before files are removed without asking. What is shown is every part, whole.
 func ExampleApprover() {
 	ask := terminal.ApproverFunc(func(_ context.Context, r terminal.ApprovalRequest) (terminal.Review, error) {

@@ -46,7 +46,7 @@ func (r ExecResult) Format(f Form) string {
 
 // labelled is the text of the one-shot tools.
 func (r ExecResult) labelled() string {
-	if r.Failure == "rejected" || r.Failure == "io" && r.ExitCode == nil {
+	if r.ranNothing() {
 		return r.nothing()
 	}
 	var b strings.Builder
@@ -118,6 +118,11 @@ func (r ExecResult) labelledLive() string {
 	return b.String()
 }
 
+// ranNothing says whether there is nothing to tell but why.
+func (r ExecResult) ranNothing() bool {
+	return (r.Failure == "rejected" || r.Failure == "io") && r.ExitCode == nil && r.SessionID == 0 && r.Head == "" && r.Tail == ""
+}
+
 // nothing is the text of a call of which nothing ran.
 func (r ExecResult) nothing() string {
 	var b strings.Builder
@@ -140,7 +145,7 @@ func (r ExecResult) remarks(b *strings.Builder) {
 	switch {
 	case r.Denial != nil:
 		fmt.Fprintf(b, "Note: Denied: %s.\n", strings.TrimRight(r.Denial.String(), "."))
-	case r.Failure == "io":
+	case r.Failure == "io", r.Failure == "rejected":
 		fmt.Fprintf(b, "Note: %s\n", r.Message)
 	}
 	if r.Retried {
@@ -158,12 +163,15 @@ func (r ExecResult) remarks(b *strings.Builder) {
 
 // bare is the seed's form.
 func (r ExecResult) bare() string {
-	body, _ := r.body()
-	if r.Failure == "rejected" || r.Failure == "io" {
+	if r.ranNothing() {
 		return r.nothing()
 	}
-	if r.TimedOut {
+	body, _ := r.body()
+	switch {
+	case r.TimedOut:
 		body = r.timeoutLine() + body
+	case r.Failure == "rejected", r.Failure == "io": // of what ran before
+		body = r.nothing() + "\n" + body
 	}
 	if r.SessionID == 0 {
 		return body

@@ -46,7 +46,7 @@ var (
 // Specs are the tools of a new registry, for a model's tool list: exec_command and write_stdin, and the older ones if asked.
 func Specs(older bool) []ToolSpec {
 	list := []ToolSpec{
-		spec(ToolExecCommand, "Runs a command and answers with its output, or with a session ID while it still runs. With tty it runs in a terminal and write_stdin can type into it.",
+		spec(ToolExecCommand, "Runs a command and answers with its output, or with a session ID while it still runs. With tty it runs in a terminal and write_stdin can type into it. What it leaves running when it ends is ended too, unless it is started with background.",
 			append([]property{{"cmd", of("string", "Command line, given to the shell as it is."), true}, propWorkdir, propShell, propLogin,
 				{"tty", of("boolean", "Run in a terminal of 24 rows and 80 columns. Default false: pipes, and no input."), false}, propTimeout, propYield, propWait,
 				{"background", of("boolean", "Start a server or another long job and answer as soon as it is ready (see wait_for), has failed, or still runs after 2 seconds."), false}, propTokens}, propAsk...)),

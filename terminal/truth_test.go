@@ -134,3 +134,19 @@ func TestBinaryOutputInEachForm(t *testing.T) {
 		}
 	})
 }
+
+// What ran and then met with something else keeps its output, and the model is told both.
+func TestOutputIsNotLostToAFailure(t *testing.T) {
+	for name, r := range map[string]ExecResult{
+		"the end is not known":    {Tool: "shell", Head: "begun\n", MaxTokens: 100, Failure: "io", Stage: "output", Message: "infrastructure: output: it does not answer"},
+		"a session's, likewise":   {Tool: "write_stdin", Head: "begun\n", MaxTokens: 100, SessionID: 1, ProcessID: "1", Failure: "io", Stage: "probe", Message: "infrastructure: probe: it does not answer"},
+		"the retry was rejected":  {Tool: "shell", Head: "begun\n", MaxTokens: 100, ExitCode: new(1), Failure: "rejected", Message: "The person ended the turn."},
+		"of a session's, as well": {Tool: "exec_command", Head: "begun\n", MaxTokens: 100, ExitCode: new(1), SessionID: 1, ProcessID: "1", Failure: "rejected", Message: "The person ended the turn."},
+	} {
+		for _, form := range []Form{Labelled, Bare, Structured} {
+			if text := r.Format(form); !strings.Contains(text, "begun") || !strings.Contains(text, r.Message) {
+				t.Errorf("%s, form %d: %q", name, form, text)
+			}
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -201,6 +202,7 @@ func (c mcpServeCommand) terminal(p *program) (tools.SessionConfig, error) {
 type mcpInstallCommand struct {
 	Client string   `arg:"" enum:"codex,claude,cursor" help:"codex, claude (Claude Code) or cursor."`
 	Print  bool     `help:"Print it: nothing is written. The only way there is yet."`
+	URL    string   `placeholder:"URL" help:"Of a hardshell serve, such as http://127.0.0.1:7070: the tools run there, in a container. The key comes from $HARDSHELL_API_KEY."`
 	Args   []string `arg:"" optional:"" passthrough:"" name:"options" help:"Options of hardshell mcp to start it with, after --."`
 }
 
@@ -209,6 +211,7 @@ func (mcpInstallCommand) Help() string {
 
   hardshell mcp install codex --print
   hardshell mcp install cursor --print -- --approval untrusted
+  hardshell mcp install claude --print --url http://127.0.0.1:7070
 `
 }
 
@@ -216,6 +219,9 @@ func (mcpInstallCommand) Help() string {
 func (c mcpInstallCommand) Run(p *program) error {
 	if !c.Print {
 		return usageError{fault.New(fault.Invalid, "mcp install writes nothing yet: it prints what to put where").WithTry("hardshell mcp install %s --print", c.Client)}
+	}
+	if c.URL != "" {
+		return c.overHTTP(p)
 	}
 	exe, err := os.Executable()
 	if err != nil {
@@ -231,6 +237,36 @@ func (c mcpInstallCommand) Run(p *program) error {
 	}
 	fmt.Fprintln(p.Err, where)
 	_, err = io.WriteString(p.Out, text)
+	return err
+}
+
+// overHTTP prints what a client of a server is told. The key itself is in none of it.
+func (c mcpInstallCommand) overHTTP(p *program) error {
+	at, err := url.Parse(c.URL)
+	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" || at.User != nil || at.RawQuery != "" || at.Fragment != "" {
+		return usageError{fault.New(fault.Invalid, "%q is not the address of a server", c.URL).WithTry("--url http://127.0.0.1:7070")}
+	}
+	if len(c.Args) > 0 {
+		return usageError{fault.New(fault.Invalid, "the server at --url is started by itself: options for hardshell mcp do nothing there")}
+	}
+	at.Path = strings.TrimSuffix(strings.TrimSuffix(at.Path, "/"), "/mcp") + "/mcp"
+	if c.Client == "codex" {
+		fmt.Fprintln(p.Err, "Add this to ~/.codex/config.toml:")
+		_, err := fmt.Fprintf(p.Out, "[mcp_servers.hardshell]\nurl = %s\nbearer_token_env_var = \"HARDSHELL_API_KEY\"\ntool_timeout_sec = 60\n", tomlString(at.String()))
+		return err
+	}
+	entry := map[string]any{"url": at.String(), "headers": map[string]string{"Authorization": "Bearer ${env:HARDSHELL_API_KEY}"}}
+	where := "Put this in ~/.cursor/mcp.json, or in .cursor/mcp.json of a project:"
+	if c.Client == "claude" {
+		entry["type"], entry["headers"] = "http", map[string]string{"Authorization": "Bearer ${HARDSHELL_API_KEY}"}
+		where = "Put this in .mcp.json of a project:"
+	}
+	body, err := json.MarshalIndent(map[string]any{"mcpServers": map[string]any{"hardshell": entry}}, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write the configuration: %w", err)
+	}
+	fmt.Fprintln(p.Err, where)
+	_, err = fmt.Fprintf(p.Out, "%s\n", body)
 	return err
 }
 

@@ -81,6 +81,8 @@ type commands struct {
 	Ask   askCommand   `cmd:"" help:"Ask a model that has a shell, once."`
 	runTable
 	Policy     policyCommand     `cmd:"" help:"Explain what would become of a command, check rules, list and revoke approvals."`
+	Record     recordCommand     `cmd:"" help:"Record what a provider answers, scrubbed, as a cassette."`
+	Replay     replayCommand     `cmd:"" help:"Play a cassette as a provider, for tests without a key."`
 	MCP        mcpCommand        `cmd:"" name:"mcp" help:"Serve an agent's hands to an MCP client, on stdin and stdout."`
 	Doctor     doctorCommand     `cmd:"" help:"Say what this machine can isolate, and what would make it stronger."`
 	Audit      auditCommand      `cmd:"" help:"Show what agents ran, and check that nobody changed the record."`

@@ -8,6 +8,10 @@ import (
 	wire "github.com/hardshell-dev/hardshell/internal/wire/anthropic"
 )
 
+func FuzzRequest(f *testing.F) {
+	providertest.FuzzRequest(f, "anthropic", Dialect{Provider: "test", Version: wire.Version2023, SystemRole: true}.Body)
+}
+
 func FuzzStream(f *testing.F) { providertest.FuzzStream(f, recorded) }
 
 // FuzzFastDelta holds fastDelta to encoding/json.

@@ -67,6 +67,10 @@ func encoded(lines []byte) []byte {
 	return b.Bytes()
 }
 
+func FuzzRequest(f *testing.F) {
+	providertest.FuzzRequest(f, "bedrock", Dialect{Provider: "test"}.Body)
+}
+
 // FuzzStream fuzzes the lines: no fuzzer guesses the sums of a message.
 func FuzzStream(f *testing.F) {
 	providertest.FuzzFramed(f, "testdata/answers/*.txt", framing, encoded, recorded)

@@ -99,7 +99,7 @@ func fromChat(q openai.ChatRequest) (llm.Request, error) {
 			return r, fmt.Errorf("messages[%d]: %d tool calls lack an answer", i, len(open))
 		}
 		switch m.Role {
-		case "system":
+		case "system", "developer":
 			r.Instructions += m.Content.String()
 		case "user":
 			r.Items = append(r.Items, openai.UserText(m.Content.String()))

@@ -8,6 +8,7 @@ import (
 	"github.com/hardshell-dev/hardshell/internal/llm"
 	"github.com/hardshell-dev/hardshell/internal/llm/providertest"
 	"github.com/hardshell-dev/hardshell/internal/llm/upstream"
+	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
 
 func TestBody(t *testing.T) {
@@ -18,11 +19,22 @@ func TestBody(t *testing.T) {
 		}
 		d.Provider = "test"
 		return d.Body(r)
-	}, nil)
+	}, func(body []byte) error {
+		var q openai.ChatRequest
+		if err := json.Unmarshal(body, &q); err != nil {
+			return err
+		}
+		_, err := fromChat(q)
+		return err
+	})
 }
 
 func TestAnswers(t *testing.T) {
 	providertest.Answers(t, 60, "chat", recorded, "sk-te")
+}
+
+func FuzzRequest(f *testing.F) {
+	providertest.FuzzRequest(f, "chat", Dialect{Provider: "test"}.Body)
 }
 
 func FuzzStream(f *testing.F) { providertest.FuzzStream(f, recorded) }

@@ -63,10 +63,23 @@ type Choice struct {
 	Tools []openai.Tool
 }
 
-// ReadChoice reads tool_choice and which tools it leaves. allowed_tools narrows the list, as few servers have a word for
+// ReadChoice reads tool_choice and which tools it leaves. A function without a name, and two of one name, are refused, as
+// servers refuse them. allowed_tools narrows the list, as few servers have a word for
 // it. Where no tool is left the mode is "": servers refuse a choice where nothing is declared.
 func ReadChoice(r llm.Request, provider string) (Choice, error) {
 	out := Choice{Tools: r.Tools}
+	names := map[string]bool{}
+	for _, t := range r.Tools {
+		switch {
+		case t.Type != "function":
+		case t.Name == "":
+			return out, Invalid("tools", "a function in tools has no name")
+		case names[t.Name]:
+			return out, Invalid("tools", "two functions in tools have the name %q", t.Name)
+		default:
+			names[t.Name] = true
+		}
+	}
 	if !Present(r.ToolChoice) {
 		return out, nil
 	}

@@ -49,6 +49,10 @@ func TestReadChoice(t *testing.T) {
 	}
 	_, err := ReadChoice(llm.Request{ToolChoice: json.RawMessage(`"required"`)}, "p")
 	refused(t, err, "tool_choice")
+	for _, bad := range [][]openai.Tool{{{Type: "function"}}, {tools[0], tools[1], tools[0]}} {
+		_, err := ReadChoice(llm.Request{Tools: bad}, "p")
+		refused(t, err, "tools")
+	}
 	if len(tools) != 2 || tools[0].Name != "a" {
 		t.Errorf("the request's own list was changed: %v", tools)
 	}

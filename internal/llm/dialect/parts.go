@@ -18,6 +18,7 @@ type Part struct {
 	Text         string          `json:"text"`
 	Refusal      string          `json:"refusal"`
 	ImageURL     string          `json:"image_url"`
+	Detail       string          `json:"detail"` // of an image
 	FileID       string          `json:"file_id"`
 	FileURL      string          `json:"file_url"`
 	FileData     string          `json:"file_data"`

@@ -59,4 +59,8 @@ func recorded(client *http.Client) llm.Provider {
 	return p
 }
 
+func FuzzRequest(f *testing.F) {
+	providertest.FuzzRequest(f, "gemini", Dialect{Provider: "test"}.Body)
+}
+
 func FuzzStream(f *testing.F) { providertest.FuzzStream(f, recorded) }

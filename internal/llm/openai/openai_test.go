@@ -136,6 +136,10 @@ func TestReasoningGoesBack(t *testing.T) {
 	}
 }
 
+func FuzzRequest(f *testing.F) {
+	providertest.FuzzRequest(f, "openai", Dialect{Provider: "test", NativeShell: "on"}.Body)
+}
+
 func FuzzStream(f *testing.F) { providertest.FuzzStream(f, recorded) }
 
 // FuzzFastText holds fastText to encoding/json.

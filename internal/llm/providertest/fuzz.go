@@ -2,6 +2,7 @@ package providertest
 
 import (
 	"bytes"
+	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -53,6 +54,37 @@ func FuzzFramed(f *testing.F, files, mediaType string, encode func([]byte) []byt
 		}
 		if said[0] != said[1] {
 			t.Errorf("the split changes the events:\n%s\n%s", said[0], said[1])
+		}
+	})
+}
+
+// FuzzRequest holds that every request is translated or refused: what body makes of it is JSON, or a fault that says 400
+// (but for a shell item, which is a defect of ours), and the same each time. It begins with testdata/requests.
+func FuzzRequest(f *testing.F, seal string, body func(llm.Request) ([]byte, error)) {
+	names, _ := filepath.Glob("testdata/requests/*.in.json")
+	if len(names) == 0 {
+		f.Fatal("no files testdata/requests/*.in.json")
+	}
+	for _, name := range names {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var c requestCase
+		if json.Unmarshal(raw, &c) != nil {
+			return // the door reads requests, and refuses such a one
+		}
+		r := c.request(seal)
+		got, err := body(r)
+		if why := answered(r, got, err, nil); why != nil {
+			t.Error(why)
+		}
+		again, err2 := body(r)
+		if !bytes.Equal(got, again) || (err == nil) != (err2 == nil) {
+			t.Errorf("another time it becomes another one:\n%s %v\n%s %v", got, err, again, err2)
 		}
 	})
 }

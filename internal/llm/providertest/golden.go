@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,8 +64,26 @@ type requestCase struct {
 	}
 }
 
+// request is the case's request, whose seals are of the given dialect.
+func (c requestCase) request(seal string) llm.Request {
+	q := c.Request
+	for i, item := range q.Input {
+		var r openai.Reasoning
+		if item.Type != openai.TypeReasoning || item.Decode(&r) != nil {
+			continue
+		}
+		if name, ok := strings.CutPrefix(r.EncryptedContent, "@"); ok {
+			r.EncryptedContent = llm.Seal{Dialect: seal, Provider: c.Sealed[name].Provider}.Close(c.Sealed[name].Blocks)
+			q.Input[i] = openai.NewItem(r)
+		}
+	}
+	return llm.Request{Model: q.Model, Instructions: q.Instructions, Items: q.Input, Tools: q.Tools, ToolChoice: q.ToolChoice,
+		ParallelToolCalls: q.ParallelToolCalls, MaxOutputTokens: q.MaxOutputTokens, Temperature: q.Temperature, TopP: q.TopP,
+		Text: q.Text, Reasoning: q.Reasoning, User: q.User, Whole: q.Whole, Shell: q.Shell}
+}
+
 // Requests holds the translation of every file of testdata/requests, of which there are at least least, to what stands
-// beside it: what would be sent, or the refusal. body reads the case's own settings of the dialect out of strict JSON;
+// beside it: what would be sent, or the refusal; and that whatever is bent in a request, there is an answer. body reads the case's own settings of the dialect out of strict JSON;
 // seal names the dialect of the seals. accept says why a real server would refuse a body; nil leaves that out.
 func Requests(t *testing.T, least int, seal string, body func(settings json.RawMessage, r llm.Request) ([]byte, error), accept func([]byte) error) {
 	files, _ := filepath.Glob("testdata/requests/*.in.json")
@@ -81,23 +100,11 @@ func Requests(t *testing.T, least int, seal string, body func(settings json.RawM
 			if err := Strict(raw, &c); err != nil {
 				t.Fatal(err)
 			}
-			q := c.Request
-			for i, item := range q.Input {
-				var r openai.Reasoning
-				if item.Type != openai.TypeReasoning || item.Decode(&r) != nil {
-					continue
-				}
-				if name, ok := strings.CutPrefix(r.EncryptedContent, "@"); ok {
-					r.EncryptedContent = llm.Seal{Dialect: seal, Provider: c.Sealed[name].Provider}.Close(c.Sealed[name].Blocks)
-					q.Input[i] = openai.NewItem(r)
-				}
-			}
+			r := c.request(seal)
 			if len(c.Dialect) == 0 {
 				c.Dialect = json.RawMessage("{}")
 			}
-			got, err := body(c.Dialect, llm.Request{Model: q.Model, Instructions: q.Instructions, Items: q.Input, Tools: q.Tools, ToolChoice: q.ToolChoice,
-				ParallelToolCalls: q.ParallelToolCalls, MaxOutputTokens: q.MaxOutputTokens, Temperature: q.Temperature, TopP: q.TopP,
-				Text: q.Text, Reasoning: q.Reasoning, User: q.User, Whole: q.Whole, Shell: q.Shell})
+			got, err := body(c.Dialect, r)
 			var out bytes.Buffer
 			if err != nil {
 				e, ok := fault.As(err)
@@ -117,8 +124,35 @@ func Requests(t *testing.T, least int, seal string, body func(settings json.RawM
 				}
 			}
 			Golden(t, strings.TrimSuffix(file, ".in.json")+".out.json", out.Bytes())
+			for bent, text := range bentCases(raw) {
+				if len(bent.Dialect) == 0 {
+					bent.Dialect = json.RawMessage("{}")
+				}
+				r := bent.request(seal)
+				got, err := body(bent.Dialect, r)
+				if why := answered(r, got, err, accept); why != nil {
+					t.Errorf("%v\n%s", why, text)
+				}
+			}
 		})
 	}
+}
+
+// answered says what is wrong with what becomes of a request: it must be JSON that a server takes, or a fault that says
+// 400, but for a shell item, which is a defect of ours.
+func answered(r llm.Request, got []byte, err error, accept func([]byte) error) error {
+	shell := slices.ContainsFunc(r.Items, func(i openai.Item) bool { return strings.HasPrefix(i.Type, "shell_call") })
+	switch e, ok := fault.As(err); {
+	case err != nil && (!ok || e.Kind != fault.Invalid && !(shell && e.Kind == fault.Internal)):
+		return fmt.Errorf("refused by what is no 400: %w", err)
+	case err == nil && !json.Valid(got):
+		return fmt.Errorf("sent is no JSON: %s", got)
+	case err == nil && accept != nil:
+		if err := accept(got); err != nil {
+			return fmt.Errorf("the server would refuse it: %w: %s", err, got)
+		}
+	}
+	return nil
 }
 
 // Strict reads JSON that holds no field that v does not have.

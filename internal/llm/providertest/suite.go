@@ -46,6 +46,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"breaking off ends the upstream call", testBreakOff},
 		{"a cancelled context ends the turn", testCancel},
 		{"a tool that nobody runs is refused by name", testUnknownTool},
+		{"what cannot be translated is answered, not sent", testUntranslatable},
 		{"many at once do not disturb each other", testMany},
 	}
 	for _, tt := range tests {
@@ -312,6 +313,41 @@ func testUnknownTool(t *testing.T, f Fixture) {
 		}
 		if e, ok := fault.As(llm.Check(f.Provider, r)); !ok || e.Code != "unsupported_tool" {
 			t.Errorf("Check: err = %v", e)
+		}
+	}
+}
+
+// testUntranslatable holds that a request that the dialect has no words for ends in one refusal that names the field.
+func testUntranslatable(t *testing.T, f Fixture) {
+	if f.Upstream == nil {
+		return // nothing is translated
+	}
+	for name, set := range map[string]func(*llm.Request){
+		"an unknown item":         adds(`{"type":"computer_call","id":"x"}`),
+		"an unknown part":         says(`{"type":"input_audio"}`),
+		"an unknown role":         adds(`{"type":"message","role":"odd","content":"x"}`),
+		"content of another type": adds(`{"type":"message","role":"user","content":[7]}`),
+		"an output of no call":    adds(`{"type":"function_call_output","call_id":"gone","output":"x"}`),
+		"a call without a name":   adds(`{"type":"function_call","call_id":"c","arguments":"{}"}`),
+		"an odd choice":           func(r *llm.Request) { r.ToolChoice = json.RawMessage(`{"type":"odd"}`) },
+		"a choice of nothing":     func(r *llm.Request) { r.ToolChoice = json.RawMessage(`{"type":"function","name":"gone"}`) },
+		"a tool without a name":   func(r *llm.Request) { r.Tools = append(r.Tools, openai.Tool{Type: "function"}) },
+		"an odd format":           text(`{"format":{"type":"odd"}}`),
+		"no format at all":        text(`[]`),
+		"an odd effort":           reasoning(`{"effort":"odd"}`),
+		"no reasoning at all":     reasoning(`[]`),
+	} {
+		for _, whole := range []bool{false, true} {
+			r := ask(f, "hello", Shell)
+			r.Whole = whole
+			set(&r)
+			a := Collect(t, t.Context(), f.Provider, r)
+			if e, ok := fault.As(a.Err); !ok || e.Kind != fault.Invalid || e.Param == "" || len(a.Events) > 0 {
+				t.Errorf("%s: %d events, then %v", name, len(a.Events), a.Err)
+			}
+			if fault.KindOf(llm.Check(f.Provider, r)) != fault.Invalid {
+				t.Errorf("%s: Check lets it pass", name)
+			}
 		}
 	}
 }

@@ -181,6 +181,32 @@ func TestParallelCallsShareTheirTime(t *testing.T) { // case 15
 	})
 }
 
+// R14: a build of nine minutes costs one call after its start, and a model that gives it a time of its own no more than two.
+func TestALongBuildCostsTwoCalls(t *testing.T) {
+	for _, wait := range []string{`"wait_for":{"exit":true}`, `"wait_for":{"exit":true,"ceiling_ms":300000}`, `"yield_time_ms":300000`} {
+		bubble(t, nil, func(t *testing.T, r *rig, b *fakeBackend) {
+			build := r.soon(ToolExecCommand, `{"cmd":"make all"}`)
+			synctest.Wait()
+			job := b.made()[0].last()
+			go func() {
+				for range 9 * 60 {
+					time.Sleep(time.Second)
+					job.says(process.Stdout, "\rbuilding")
+				}
+				job.exits(0)
+			}()
+			first := <-build
+			calls := 0
+			for got := first; got.living(); calls++ {
+				got = r.call(ToolWriteStdin, `{"session_id":`+first.ProcessID+`,`+wait+`}`)
+			}
+			if !first.living() || calls > 2 {
+				t.Errorf("%s: %d calls", wait, calls)
+			}
+		})
+	}
+}
+
 func TestATerminalIsOne(t *testing.T) { // case 16
 	r := newRig(t, approval.OnRequest, nil)
 	first := r.call(ToolExecCommand, `{"cmd":"stty -a </dev/tty | grep -ow -- '-*echo'; stty size; trap 'stty size' WINCH; echo ready; while :; do sleep 0.05; done","tty":true,"wait_for":{"pattern":"ready"}}`)

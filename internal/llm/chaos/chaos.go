@@ -229,7 +229,7 @@ func splitMessages(b []byte) int {
 // Frames that are known by what stands in them.
 var (
 	argumentDelta = []byte(`response.function_call_arguments.delta`)
-	usage         = []byte(`"usage`)         // usage, usageMetadata
+	usage         = []byte(`"usage`) // usage, usageMetadata
 )
 
 // repeatable says whether a frame that comes twice says no more than one. A piece of text or of arguments that comes

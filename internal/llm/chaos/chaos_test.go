@@ -129,16 +129,17 @@ func said(t testing.TB, a providertest.Answer) []string {
 	var all []string
 	for _, item := range a.Items {
 		one := providertest.Answer{Items: []wire.Item{item}}
-		text := one.Thinking() + one.Text()
+		var text strings.Builder
+		text.WriteString(one.Thinking() + one.Text())
 		for _, c := range one.Calls() {
 			var arguments any
 			if err := json.Unmarshal([]byte(c.Arguments), &arguments); err != nil {
 				t.Errorf("arguments %q: %v", c.Arguments, err)
 			}
-			text += fmt.Sprint(c.Name, " ", arguments)
+			text.WriteString(fmt.Sprint(c.Name, " ", arguments))
 		}
-		if text != "" {
-			all = append(all, item.Type+" "+text)
+		if text.String() != "" {
+			all = append(all, item.Type+" "+text.String())
 		}
 	}
 	return all
@@ -242,7 +243,7 @@ func TestASeedIsAStory(t *testing.T) {
 		}
 		return b.String()
 	}
-	if story(1) != story(1) {
+	if again := story(1); again != story(1) {
 		t.Error("the same seed did something else")
 	}
 	if story(1) == story(2) {

@@ -1,6 +1,7 @@
 package container
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -96,6 +97,23 @@ func TestWhoIsBlamed(t *testing.T) {
 		}
 		t.Error("it writes on")
 	})
+}
+
+// TestAContainerThatCannotBeCounted is taken for as large as it was.
+func TestAContainerThatCannotBeCounted(t *testing.T) {
+	c := newCounted(t)
+	d, p := c.disk, c.known(c.id)
+	d.mu.Lock()
+	far := farAbove(c.limits.DiskBytes) + 1
+	d.spaces[p].used = far
+	d.mu.Unlock()
+	d.count = func(string) (int64, error) { return 0, errors.New("no folder can be read") }
+	wantFault(t, d.admit(p), fault.Unavailable, BreachDisk)
+	if used, _ := d.used(p); used != far {
+		t.Errorf("it is said to take %d, not %d", used, far)
+	}
+	d.count = func(string) (int64, error) { return far - 1, nil }
+	must(t, d.admit(p))
 }
 
 // TestABreachThatEndsTheBox is seen by commands at every point of their lives.

@@ -75,13 +75,17 @@ const retryCapture = 5 * time.Minute
 // capture moves an expired container's workspace into an archive and gives its folder and slot back. Nobody waits for
 // it. When it fails the folder stays for as long as the archive would have.
 func (s *Service) capture(r row) {
-	s.archiving <- struct{}{}
-	defer func() { <-s.archiving }()
 	ctx, end, err := s.moves.begin(s.ctx, r.ID, false)
 	if err != nil {
 		return
 	}
 	defer end()
+	select { // as one that moves, so that the next round does not send for it again
+	case s.archiving <- struct{}{}:
+		defer func() { <-s.archiving }()
+	case <-ctx.Done():
+		return
+	}
 	if r, err = s.row(ctx, "", r.ID); err != nil || r.Status != Expired || !r.slot.Valid {
 		return // something else came first
 	}

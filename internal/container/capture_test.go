@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -324,6 +325,30 @@ func TestRestoreAndDeleteInterruptAnArchive(t *testing.T) {
 				t.Errorf("%d blobs are left", n)
 			}
 		})
+	}
+}
+
+// TestWhoWaitsToBeArchivedMoves already, so that not every round of the reaper sends for it again.
+func TestWhoWaitsToBeArchivedMoves(t *testing.T) {
+	b, w := withBlobs(t, Limits{})
+	w.set(nil, make(chan struct{})) // never
+	var ids []string
+	for range maxArchiving + 1 {
+		c := b.create(t)
+		b.run(t, c.ID, "true")
+		ids = append(ids, c.ID)
+	}
+	b.clock.advance(b.limits.DefaultIdleTTL + time.Second)
+	eventually(t, "all move", func() bool {
+		if err := b.reap(b.ctx); err != nil {
+			t.Fatal(err)
+		}
+		return !slices.ContainsFunc(ids, func(id string) bool { return !b.moves.moving(id) })
+	})
+	for _, id := range ids {
+		if _, err := b.Restore(b.ctx, "org", id); err != nil {
+			t.Errorf("it is not let go: %v", err)
+		}
 	}
 }
 

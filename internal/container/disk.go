@@ -105,10 +105,13 @@ func (d *disk) admit(p *place) error {
 		return nil
 	}
 	used, err := d.count(p.spec.Dir)
-	if err != nil || used <= farAbove(limit) {
-		d.mu.Lock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err != nil { // nothing says that it is less
+		used = sp.used
+	}
+	if used <= farAbove(limit) {
 		sp.used, sp.drawn = used, 0
-		d.mu.Unlock()
 		return nil
 	}
 	return fault.New(fault.Unavailable, "The container's files take %s of the disk; %s are allowed.", sizeText(used), sizeText(limit)).

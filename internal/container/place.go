@@ -117,7 +117,12 @@ func (p *place) refuse(ended, gone error) (undo func()) {
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.ended, p.gone = wasEnded, wasGone
+		if p.ended == ended { // else somebody has refused for a reason of his own since
+			p.ended = wasEnded
+		}
+		if gone != nil && p.gone == gone {
+			p.gone = wasGone
+		}
 	}
 }
 
@@ -126,6 +131,11 @@ func (p *place) refuse(ended, gone error) (undo func()) {
 func (s *Service) prepare(ctx context.Context, id string) (*place, Workspace, error) {
 	p := s.place(id)
 	p.mu.Lock()
+	for s.known(id) != p { // it was forgotten while we waited, and nobody would find what lives in it
+		p.mu.Unlock()
+		p = s.place(id)
+		p.mu.Lock()
+	}
 	defer p.mu.Unlock()
 	if p.gone != nil {
 		return nil, Workspace{}, p.gone

@@ -110,6 +110,7 @@ func (p *place) lastActive(stored, now time.Time) time.Time {
 func (s *Service) expire(ctx context.Context, r row) error {
 	over := r.Container
 	over.Status = Expired
+	ended := usable(over)
 	p := s.place(r.ID)
 	p.mu.Lock()
 	last := r.LastActive
@@ -120,7 +121,7 @@ func (s *Service) expire(ctx context.Context, r row) error {
 		p.mu.Unlock()
 		return nil
 	}
-	p.ended = usable(over)
+	p.ended = ended
 	p.mu.Unlock()
 	due := s.now().Add(s.limits.KeepExpired)
 	if s.blobs != nil {
@@ -128,7 +129,11 @@ func (s *Service) expire(ctx context.Context, r row) error {
 	}
 	done, err := s.end(ctx, r.ID, Expired, millis(due))
 	if err != nil {
-		p.refuse(nil, nil)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.ended == ended { // and not because the server stops, by now
+			p.ended = nil
+		}
 		return err
 	}
 	// Its state is decided; who asked for it may go, its processes must.

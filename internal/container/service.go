@@ -283,7 +283,9 @@ func (s *Service) Delete(ctx context.Context, org, id string) error {
 	}
 	if err != nil {
 		undo()
-		s.forget(p) // its folders may be gone: the next use makes them again
+		if !p.alive() { // what lives in it must be found
+			s.forget(p) // its folders may be gone: the next use makes them again
+		}
 		return err
 	}
 	if !done {

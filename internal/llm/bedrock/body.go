@@ -98,10 +98,7 @@ func (d Dialect) request(r llm.Request) (*dialect.Names, []byte, error) {
 // tools declares the functions and the choice among them. The API refuses a conversation with calls and no tool: the
 // functions that were called are declared then, and may not be called again.
 func (d Dialect) tools(req *wire.Request, r llm.Request, n *dialect.Names, called []string) error {
-	if err := llm.CheckTools(d.Provider, r.Tools); err != nil {
-		return err
-	}
-	choice, err := dialect.ReadChoice(r, d.Provider)
+	choice, err := dialect.ReadFunctions(r, d.Provider)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/internal/llm/ambient"
+	"github.com/hardshell-dev/hardshell/internal/llm/providertest"
 )
 
 // services plays the token service, a container's endpoint and an instance's.
@@ -169,31 +170,10 @@ func TestChainAsksAgainBeforeTheEnd(t *testing.T) {
 	}
 }
 
-// One who does not want to wait is not held up by another one's search.
 func TestChainIsWaitedForByWhoWantsTo(t *testing.T) {
-	reached, release := make(chan struct{}, 1), make(chan struct{})
-	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		select {
-		case reached <- struct{}{}:
-		default:
-		}
-		<-release
-	}))
-	defer srv.Close()
-	url := srv.URL
-	env := map[string]string{"HOME": t.TempDir(), "AWS_EC2_METADATA_SERVICE_ENDPOINT": url}
-	c := Chain{Env: ambient.Env{Getenv: func(name string) string { return env[name] }}}
-	searched := make(chan struct{})
-	go func() {
-		defer close(searched)
-		c.Credentials(context.Background())
-	}()
-	<-reached
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := c.Credentials(ctx); fault.KindOf(err) != fault.Cancelled {
-		t.Errorf("err = %v", err)
-	}
-	close(release)
-	<-searched
+	providertest.Impatient(t, func(url string) func(context.Context) error {
+		env := map[string]string{"HOME": t.TempDir(), "AWS_EC2_METADATA_SERVICE_ENDPOINT": url}
+		c := Chain{Env: ambient.Env{Getenv: func(name string) string { return env[name] }}}
+		return func(ctx context.Context) error { _, err := c.Credentials(ctx); return err }
+	})
 }

@@ -77,10 +77,7 @@ func (d Dialect) translate(r llm.Request) (*openai.ChatRequest, error) {
 
 // tools declares the functions and the choice among them. Servers refuse a choice where nothing is declared.
 func (d Dialect) tools(req *openai.ChatRequest, r llm.Request) error {
-	if err := llm.CheckTools(d.Provider, r.Tools); err != nil {
-		return err
-	}
-	choice, err := dialect.ReadChoice(r, d.Provider)
+	choice, err := dialect.ReadFunctions(r, d.Provider)
 	if err != nil {
 		return err
 	}

@@ -63,6 +63,14 @@ type Choice struct {
 	Tools []openai.Tool
 }
 
+// ReadFunctions is [ReadChoice] for a provider that knows functions only; it refuses every other tool by name.
+func ReadFunctions(r llm.Request, provider string) (Choice, error) {
+	if err := llm.CheckTools(provider, r.Tools); err != nil {
+		return Choice{}, err
+	}
+	return ReadChoice(r, provider)
+}
+
 // ReadChoice reads tool_choice and which tools it leaves. A function without a name, and two of one name, are refused, as
 // servers refuse them. allowed_tools narrows the list, as few servers have a word for
 // it. Where no tool is left the mode is "": servers refuse a choice where nothing is declared.

@@ -111,10 +111,7 @@ func contents(turn dialect.Turn[block], strict bool) []wire.Content {
 
 // tools declares the functions and the choice among them.
 func (d Dialect) tools(req *wire.Request, r llm.Request, n *dialect.Names) error {
-	if err := llm.CheckTools(d.Provider, r.Tools); err != nil {
-		return err
-	}
-	choice, err := dialect.ReadChoice(r, d.Provider)
+	choice, err := dialect.ReadFunctions(r, d.Provider)
 	if err != nil {
 		return err
 	}

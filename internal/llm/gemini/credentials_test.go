@@ -23,6 +23,7 @@ import (
 
 	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/internal/llm/ambient"
+	"github.com/hardshell-dev/hardshell/internal/llm/providertest"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -219,31 +220,10 @@ func TestChainAsksAgainBeforeTheEnd(t *testing.T) {
 	}
 }
 
-// One who does not want to wait is not held up by another one's search.
 func TestChainIsWaitedForByWhoWantsTo(t *testing.T) {
-	reached, release := make(chan struct{}, 1), make(chan struct{})
-	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		select {
-		case reached <- struct{}{}:
-		default:
-		}
-		<-release
-	}))
-	defer srv.Close()
-	url := srv.URL
-	env := map[string]string{"HOME": t.TempDir(), "APPDATA": t.TempDir(), "GCE_METADATA_HOST": strings.TrimPrefix(url, "http://")}
-	c := Chain{Env: ambient.Env{Getenv: func(name string) string { return env[name] }}}
-	searched := make(chan struct{})
-	go func() {
-		defer close(searched)
-		c.Token(context.Background())
-	}()
-	<-reached
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := c.Token(ctx); fault.KindOf(err) != fault.Cancelled {
-		t.Errorf("err = %v", err)
-	}
-	close(release)
-	<-searched
+	providertest.Impatient(t, func(url string) func(context.Context) error {
+		env := map[string]string{"HOME": t.TempDir(), "APPDATA": t.TempDir(), "GCE_METADATA_HOST": strings.TrimPrefix(url, "http://")}
+		c := Chain{Env: ambient.Env{Getenv: func(name string) string { return env[name] }}}
+		return func(ctx context.Context) error { _, err := c.Token(ctx); return err }
+	})
 }

@@ -58,6 +58,9 @@ func (p *fakePlace) Report() sandbox.Report { return sandbox.Report{Got: p.rung,
 func (p *fakePlace) Done() <-chan struct{}  { return p.done }
 
 func (p *fakePlace) Close() error {
+	if p.silent() {
+		time.Sleep(5 * time.Second) // it is asked first
+	}
 	p.mu.Lock()
 	p.closed = true
 	jobs := p.jobs

@@ -31,6 +31,7 @@ type places struct {
 	serial int
 	used   int
 	closed bool
+	aside  sync.WaitGroup // places that do not answer, and that are being closed: it takes seconds
 }
 
 // held is one place and who holds it.
@@ -43,6 +44,7 @@ type held struct {
 	refs   int
 	used   int
 	parted bool // no longer in byKey: whoever lets go last closes it
+	sick   bool // it did not answer
 	once   sync.Once
 }
 
@@ -118,6 +120,7 @@ func (p *places) distrust(place Place) {
 	for _, h := range p.byKey {
 		if h.isMade() && reflect.ValueOf(place).Comparable() && h.place == place {
 			p.part(h)
+			h.sick = true
 		}
 	}
 }
@@ -172,9 +175,18 @@ func (p *places) release(h *held) {
 		p.part(oldest)
 		over = append(over, oldest)
 	}
+	for _, o := range over {
+		if o.sick && !p.closed {
+			p.aside.Go(func() { o.close() })
+		} else if o.sick {
+			go o.close()
+		}
+	}
 	p.mu.Unlock()
 	for _, o := range over {
-		o.close()
+		if !o.sick {
+			o.close()
+		}
 	}
 }
 
@@ -209,6 +221,7 @@ func (p *places) close() error {
 			errs = append(errs, fault.New(fault.Internal, "a sandbox that is being made cannot be closed"))
 		}
 	}
+	p.aside.Wait()
 	return errors.Join(errs...)
 }
 

@@ -29,8 +29,11 @@ var carried = map[string]string{
 	"curl": "--output -o --remote-name -O --config -K --dump-header -D --cookie-jar -c --trace --trace-ascii --output-dir --engine --libcurl --upload-file -T --hsts --alt-svc " +
 		"--etag-save --stderr --netrc-file --proxy-insecure --remote-name-all --unix-socket",
 	"wget": "--use-askpass --output-document -O --output-file -o --execute -e --post-file --body-file --append-output -a --directory-prefix -P --config --input-file -i --save-cookies --use-server-timestamps",
-	"zip":  "--unzip-command -T -TT", "unzip": "-d", "go": "-exec -toolexec -vettool -overlay -modfile -o -C -ldflags -gcflags -asmflags -gccgoflags -work -coverprofile -cpuprofile -memprofile -trace -outputdir",
-	"cargo": "--config --manifest-path --target-dir --artifact-dir -Z", "rustc": "-C --codegen -o", "make": "--file -f --makefile --eval --directory -C --include-dir -I",
+	"zip":  "--unzip-command -T -TT", "unzip": "-d",
+	"go": "-exec -toolexec -vettool -fixtool -overlay -modfile -o -C -ldflags -gcflags -asmflags -gccgoflags -compiler -pkgdir -pgo -work -coverprofile -cpuprofile -memprofile -blockprofile " +
+		"-mutexprofile -trace -outputdir -fuzzcachedir -gocoverdir -artifacts -debug-actiongraph -debug-trace -debug-runtime-trace",
+	"go env": "-w -u", // they stay, and GOFLAGS can name a program
+	"cargo":  "--config --manifest-path --target-dir --artifact-dir -Z", "rustc": "-C --codegen -o", "make": "--file -f --makefile --eval --directory -C --include-dir -I",
 	"cmake": "-P -E -C", "man": "--pager -P --html -H --preprocessor -p", "less": "", "ag": "--pager", "fd": "--exec -x --exec-batch -X", "fdfind": "--exec -x --exec-batch -X", "bat": "--pager",
 	"docker": "--volume -v --mount --privileged", "pip": "--target --prefix --root --python --config-settings --log -r --requirement -e --editable",
 	"npm": "--prefix --script-shell --node-options --globalconfig --userconfig --git --editor --viewer --shell", "pytest": "-p --pyargs -c --rootdir --confcutdir --override-ini -o --basetemp --junitxml --junit-xml",
@@ -44,6 +47,13 @@ var carried = map[string]string{
 // any option, so they count too. shift is the index of w[0] in the part.
 func carriers(name string, w []Word, shift int) (findings []Finding) {
 	options := strings.Fields(carried[name])
+	spelt := spells
+	if name == "go" {
+		spelt = goSpells
+		if len(w) > 1 {
+			options = append(options, strings.Fields(carried[name+" "+w[1].Prefix])...)
+		}
+	}
 	ended := false
 	for i, x := range w {
 		if i == 0 {
@@ -67,7 +77,7 @@ func carriers(name string, w []Word, shift int) (findings []Finding) {
 			continue
 		}
 		for _, option := range options {
-			if spells(x.Prefix, option) {
+			if spelt(x.Prefix, option) {
 				bad("can run a program or write a file elsewhere")
 				break
 			}
@@ -86,6 +96,12 @@ func spells(word, option string) bool {
 		return strings.TrimLeft(name, "-") == option[1:] || strings.HasPrefix(word, option)
 	}
 	return len(word) > 1 && word[1] != '-' && strings.Contains(word[1:], option[1:])
+}
+
+// goSpells is spells for Go's flags: whole words behind one dash or two, and for tests behind "test." too.
+func goSpells(word, option string) bool {
+	name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
+	return strings.TrimPrefix(name, "test.") == option[1:]
 }
 
 func transport(word string) bool { return strings.Contains(word, "::") }

@@ -66,6 +66,7 @@ var readers = map[string]*program{
 	"du":    {inert: true, short: "0abcDhHklLmsSxP", value: "Bdt", long: "all apparent-size block-size= bytes total max-depth= human-readable inodes dereference summarize threshold= time? exclude= one-file-system null si separate-dirs"},
 	"df":    {short: "aHhiklPTv", value: "Btx", long: "all block-size= human-readable si inodes local output? portability print-type total type= exclude-type="},
 	"file":  {short: "bhikLnNprsv0", value: "Fe", long: "brief mime mime-type mime-encoding dereference no-dereference keep-going"}, // -C writes, -z runs decompressors
+	"gofmt": {short: "dels"},                                                                                                        // -w writes, -cpuprofile too
 	"which": {short: "as", long: "all"}, "whereis": {short: "bmsu"},
 	"type":    {short: "afptP"},
 	"tree":    {short: "adfilsphugDFrtcUvSnCJXqNQ", value: "LPI", long: "noreport dirsfirst prune gitignore charset= sort= du si inodes device matchdirs ignore-case fromfile"}, // -o writes, -R may

@@ -100,7 +100,12 @@ func (e *evaluation) piece(x syntax.WordPart, quoted, first bool) {
 		}
 		e.w.inner(e.parent, x.X)
 	case *syntax.ProcSubst:
-		e.raise(Code, true, "it substitutes a process")
+		if x.Op == syntax.CmdIn && e.w.dialect == Bash {
+			e.text("/dev/fd/") // and a number: one word that is no option; what it reads from is a part of its own
+			e.raise(Expansion, true, "")
+		} else {
+			e.raise(Code, true, "it substitutes a process")
+		}
 		e.w.within(e.parent, x.Stmts)
 	default: // ExtGlob, BraceExp and whatever the grammar may gain
 		e.raise(Code, false, "it uses a kind of expansion that is not judged")

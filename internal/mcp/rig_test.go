@@ -199,7 +199,10 @@ func (h *handmade) Timer(d time.Duration) (<-chan time.Time, func()) {
 }
 
 // next moves the clock to the next timer and returns how far; 0 when there is none.
-func (h *handmade) next() time.Duration {
+func (h *handmade) next() time.Duration { return h.nextUntil(h.Now().Add(1000 * time.Hour)) }
+
+// nextUntil is next, and stays where the next timer is later than a time: a busy machine may still be at the one before.
+func (h *handmade) nextUntil(last time.Time) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var first chan time.Time
@@ -208,7 +211,7 @@ func (h *handmade) next() time.Duration {
 			first = c
 		}
 	}
-	if first == nil {
+	if first == nil || h.timers[first].After(last) {
 		return 0
 	}
 	moved := max(h.timers[first].Sub(h.now), 0)

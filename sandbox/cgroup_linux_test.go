@@ -7,8 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hardshell-dev/hardshell/internal/require"
+	"github.com/hardshell-dev/hardshell/sandbox"
+	"github.com/hardshell-dev/hardshell/sandbox/process"
 )
 
 // TestCPULimit: a box's commands run in a group with its quota, which holds them back and goes with the box.
@@ -37,6 +40,29 @@ func TestCPULimit(t *testing.T) {
 	}
 	if groups := groupsWithQuota(); len(groups) != 0 {
 		t.Errorf("groups are left: %q", groups)
+	}
+}
+
+// Without a jail commands are forked from a thread of their own. It lies in the box's groups, too: a report that says that
+// the kernel holds the limits would not be true otherwise, and nobody else would hold them.
+func TestARestrictedBoxIsHeldToItsLimits(t *testing.T) {
+	landlock(t)
+	for limit, script := range map[string]string{
+		"memory":    `push @a, "x" x (1 << 20) for 1 .. 400; sleep 60; print "over"`,
+		"processes": `for (1 .. 200) { last unless fork } sleep 60; print "over"`,
+	} {
+		t.Run(limit, func(t *testing.T) {
+			base, work := workplace(t)
+			box, err := sandbox.OpenRung(t.Context(), sandbox.Spec{Dir: filepath.Join(base, "box"), Cwd: work,
+				Policy: sandbox.Policy{Mode: sandbox.WorkspaceWrite}, Limits: sandbox.Limits{MemoryBytes: memoryLimit, Pids: processLimit}}, sandbox.RungRestricted)
+			must(t, err)
+			defer box.Close()
+			t.Logf("limits are %s", box.Report().Limits)
+			c := process.Command{Key: newKey(), Argv: []string{"perl", "-e", script}, Env: environment, Timeout: 2 * time.Minute}
+			if got := run(t, box, c); got.Limit != limit || got.TimedOut || strings.Contains(got.out, "over") {
+				t.Errorf("got %+v", got)
+			}
+		})
 	}
 }
 

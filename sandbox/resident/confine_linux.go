@@ -43,13 +43,13 @@ func setUp(p *Plan) error {
 }
 
 // confine puts Landlock and the filter on the thread that forks the commands, and returns it if it is not the main one.
-// Its notes name what the kernel has not.
-func confine(p *Plan, program <-chan assembled, secret *Secret) (forks *forkThread, notes []string, err error) {
+// Its notes name what the kernel has not. Groups are the box's, which the main thread has entered.
+func confine(p *Plan, program <-chan assembled, secret *Secret, groups []int) (forks *forkThread, notes []string, err error) {
 	if !p.Confine {
 		return nil, nil, nil
 	}
 	if !p.Jail {
-		return confineThread(p, secret)
+		return confineThread(p, secret, groups)
 	}
 	walls := domain{writable: p.Writable, dirs: []int{fdJobs}}
 	if notes, err = walls.enter(); err != nil {

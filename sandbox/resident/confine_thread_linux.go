@@ -18,14 +18,16 @@ type forkThread struct {
 }
 
 // confineThread makes it.
-func confineThread(p *Plan, secret *Secret) (*forkThread, []string, error) {
+func confineThread(p *Plan, secret *Secret, groups []int) (*forkThread, []string, error) {
 	t := &forkThread{work: make(chan func())}
 	var notes []string
 	began := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
-		var err error
-		notes, err = confineSelf(p, secret)
+		err := enterGroups(groups) // this thread may be older than that the main one did
+		if err == nil {
+			notes, err = confineSelf(p, secret)
+		}
 		began <- err
 		if err == nil {
 			for f := range t.work {

@@ -108,16 +108,18 @@ func (s *server) begin() error {
 	}
 	s.plan, s.version, s.fence = plan, plan.Version, plan.Fence
 	s.kept = s.version < 3 // which has no word for it
-	if err := s.takeFiles(); err != nil {
+	groups, err := s.takeFiles()
+	if err != nil {
 		return err
 	}
 	if err := setUp(plan); err != nil {
 		return err
 	}
 	threads := warmThreads() // not earlier: what all threads do takes longer the more there are
-	if s.forks, s.notes, err = confine(plan, program, &s.tags.sec); err != nil {
+	if s.forks, s.notes, err = confine(plan, program, &s.tags.sec, groups); err != nil {
 		return err
 	}
+	closeAll(groups)
 	threads.Wait()
 	if plan.WatchDisk > 0 {
 		s.disk.begin(plan)
@@ -175,9 +177,10 @@ func (s *server) awaitPlan() (*Plan, error) {
 	}
 }
 
-// takeFiles puts what came with the plan to its use. It enters the control groups with the main thread alone, which is
-// the one that forks: the kernel does that at once, and our other threads do not count towards the box's limits.
-func (s *server) takeFiles() error {
+// takeFiles puts what came with the plan to its use. It enters the control groups with the main thread, and returns them
+// for the one that forks where that is another: the kernel does that at once, and our other threads do not count towards
+// the box's limits.
+func (s *server) takeFiles() (groups []int, err error) {
 	fds := s.owner.rights
 	s.owner.rights = nil
 	next := func() (fd int, err error) {
@@ -190,27 +193,27 @@ func (s *server) takeFiles() error {
 	for _, at := range []int{fdLog, fdListen, fdJobs} {
 		fd, err := next()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := unix.Dup3(fd, at, unix.O_CLOEXEC); err != nil {
-			return failed("take what comes with the plan", err)
+			return nil, failed("take what comes with the plan", err)
 		}
 		unix.Close(fd)
 	}
 	for range s.plan.Groups {
 		fd, err := next()
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if _, err := unix.Write(fd, []byte("0")); err != nil {
-			return failed("enter the control groups", err)
-		}
-		unix.Close(fd)
+		groups = append(groups, fd)
+	}
+	if err := enterGroups(groups); err != nil {
+		return nil, err
 	}
 	if s.plan.OOM {
 		fd, err := next()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		s.oom = fd
 	}
@@ -220,9 +223,19 @@ func (s *server) takeFiles() error {
 			continue
 		}
 		if m.Tree < 0 || m.Tree >= len(fds) {
-			return failed("take what comes with the plan", unix.EBADF)
+			return nil, failed("take what comes with the plan", unix.EBADF)
 		}
 		m.Tree = fds[m.Tree] // from here on its descriptor, which is closed when it has its place
+	}
+	return groups, nil
+}
+
+// enterGroups moves the calling thread, and what it forks from now on, into control groups.
+func enterGroups(groups []int) error {
+	for _, fd := range groups {
+		if _, err := unix.Write(fd, []byte("0")); err != nil {
+			return failed("enter the control groups", err)
+		}
 	}
 	return nil
 }

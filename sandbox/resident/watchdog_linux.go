@@ -45,10 +45,12 @@ const (
 	lookMax = 500 * time.Millisecond
 	// lookFull is the pause while nothing can be forked.
 	lookFull = 100 * time.Millisecond
-	// calmLook is the pause when nothing has changed for some looks and no call goes on, or nothing but processes is
-	// watched and there are few; lookMax otherwise. A look costs most of a millisecond, by what it wakes in our runtime.
+	// calmLook is the pause when nothing has changed for some looks and no call goes on, or for two looks when nothing but
+	// processes is watched and there are few: a full table is still seen soon enough. It is lookMax otherwise. A look costs most of a millisecond, by what it wakes in
+	// our runtime; the kernel would tell of a full table by pids.events, but newer ones do not in the older hierarchy.
 	calmLook = 4 * time.Second
 	calmRuns = 20
+	calmFew  = 2
 	// fastest is more memory, or disk, than a box takes in a second: the next look comes before that could pass the limit.
 	fastest = 4 << 30
 	// fullTime is how long nothing can be forked before what fills the table is ended. Moments of room in between, as
@@ -132,7 +134,7 @@ func (s *server) pause(again bool) time.Duration {
 		return lookMin
 	case s.dog.full > 0:
 		return lookFull
-	case calm && (len(s.keys) == 0 || s.plan.WatchMemory == 0 && s.plan.WatchDisk == 0 && s.dog.seen.tasks < s.plan.WatchPids/2):
+	case calm && len(s.keys) == 0, s.dog.calm >= calmFew && s.plan.WatchMemory == 0 && s.plan.WatchDisk == 0 && s.dog.seen.tasks < s.plan.WatchPids/2:
 		wait = calmLook
 	case !calm && s.plan.WatchMemory > 0 && s.dog.doubt == 0:
 		wait = untilFull(s.plan.WatchMemory - s.dog.seen.memory)

@@ -4,6 +4,7 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -57,6 +58,29 @@ func TestALimitOfItsOwnIsNotTheBoxes(t *testing.T) {
 		j.sized, j.status = sized, unix.WaitStatus(unix.SIGXFSZ)
 		if j.finish(false); j.exit.Signal != "SIGXFSZ" || j.exit.Limit != want {
 			t.Errorf("sized %v: %+v", sized, j.exit)
+		}
+	}
+}
+
+// Where nothing but the number of processes is watched, a box with few of them, which stay the same, is soon left alone;
+// memory and disks can be taken without a process more.
+func TestFewProcessesAreLeftAlone(t *testing.T) {
+	for _, c := range []struct {
+		plan  Plan
+		tasks int
+		calm  int
+		want  time.Duration
+	}{
+		{Plan{WatchPids: 100}, 1, calmFew, calmLook},
+		{Plan{WatchPids: 100}, 1, calmFew - 1, lookMax},
+		{Plan{WatchPids: 100}, 50, calmFew, lookMax},
+		{Plan{WatchPids: 100, WatchMemory: 1 << 40}, 1, calmFew, lookMax},
+		{Plan{WatchPids: 100, WatchDisk: 1 << 40}, 1, calmFew, lookMax},
+	} {
+		s := &server{plan: &c.plan, dog: watchdog{seen: usage{tasks: c.tasks}, calm: c.calm}}
+		s.disk.bar = c.plan.WatchDisk
+		if wait := s.pause(false); wait != c.want {
+			t.Errorf("%+v: %d tasks: the next look comes in %v", c.plan, c.tasks, wait)
 		}
 	}
 }

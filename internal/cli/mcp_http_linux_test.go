@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -25,9 +26,7 @@ type headers http.Header
 
 func (h headers) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
-	for name, values := range h {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, h)
 	return http.DefaultTransport.RoundTrip(r)
 }
 

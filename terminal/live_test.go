@@ -190,6 +190,9 @@ func TestOutcomesOfApprovalForSessions(t *testing.T) {
 	if begins := eventsOf[ExecCommandBegin](&events); len(begins) != 2 || begins[1].Attempt != 2 || !begins[1].Decision.Outside {
 		t.Errorf("%+v", begins)
 	}
+	if err := r.session.Close(); err != nil { // then all is told
+		t.Error(err)
+	}
 	ends := eventsOf[ExecCommandEnd](&events)
 	if len(ends) != 2 || ends[0].ExitCode == 0 || ends[1].ExitCode != 0 || ends[1].Session == 0 || ends[1].CallID != "call_1" {
 		t.Errorf("%+v", ends)

@@ -32,6 +32,7 @@ type Options struct {
 	MaxIterations          int       // model calls per response; 0 is 10, less than 2 is 2. In the last one there are no tools.
 	EnvironmentDescription string    // the operator's words in the shell's description
 	DefaultEnvironment     string    // what a shell tool without environment means: container_auto (default) or local
+	ClientRuns             bool      // nothing is run here: every call of the shell goes to the client
 	InOrder                bool      // the commands of a call run one after the other and not at the same time
 	Uploads                Uploads   // the files that input_file parts name by id; nil: there are none
 	Downloads              Downloads // fetches those that they name by file_url; nil: none is fetched

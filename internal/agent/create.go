@@ -131,6 +131,11 @@ func (a *Agent) readFunctions(ctx context.Context, p *plan) {
 	}
 	facts := a.containers.Facts(ctx)
 	p.maxOutput = facts.MaxOutput
+	if p.place.local {
+		tool := localFunction(shellName(p.names), p.place, p.maxOutput)
+		p.shell = &tool
+		return
+	}
 	s := surround(facts, p.place, a.options.EnvironmentDescription)
 	s.inOrder = a.options.InOrder
 	tool := shellFunction(shellName(p.names), s)
@@ -186,7 +191,7 @@ func (p *plan) ask(first, last bool, added []openai.Item) (llm.Request, error) {
 	r := p.request
 	items := make([]openai.Item, 0, len(p.history)+len(p.input)+len(added))
 	items = append(append(append(items, p.history...), p.input...), added...)
-	items, err := forModel(items, p.shellName())
+	items, err := forModel(items, p.shellName(), p.maxOutput)
 	if err != nil {
 		return llm.Request{}, err
 	}

@@ -66,7 +66,6 @@ func TestRefusals(t *testing.T) {
 		"choice of no shell":      {`{"model":"m","input":"a","tool_choice":{"type":"shell"}}`, fault.Invalid, "invalid_value", "tool_choice", false},
 		"choice type":             {`{"model":"m","input":"a","tool_choice":{"type":"mcp"}}`, fault.Invalid, "invalid_value", "tool_choice.type", false},
 		"allowed tools":           {`{"model":"m","input":"a","tool_choice":{"type":"allowed_tools","mode":"auto","tools":[{"type":"shell"}]}}`, fault.Invalid, "invalid_value", "tool_choice.tools[0]", false},
-		"local":                   {env(`{"type":"local"}`), fault.Invalid, "shell_environment_rejected", "tools[0].environment.type", true},
 		"environment type":        {env(`{"type":"moon"}`), fault.Invalid, "invalid_value", "tools[0].environment.type", false},
 		"environment skills":      {env(`{"type":"container_auto","skills":[{"type":"skill_reference","skill_id":"none"}]}`), fault.Invalid, "invalid_skill_reference", "tools[0].environment.skills[0].skill_id", false},
 		"skills without an id":    {env(`{"type":"container_auto","skills":[{"type":"skill_reference"}]}`), fault.Invalid, "invalid_skill_reference", "tools[0].environment.skills[0].skill_id", false},

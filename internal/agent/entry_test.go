@@ -81,7 +81,7 @@ func TestLostOutputKeepsTheViewsCount(t *testing.T) {
 			if got := omittedOfStderr(e); got != view.OmittedChars || got == 0 {
 				t.Errorf("%d characters of %.5q…: %d left out, want %d", chars, text, got, view.OmittedChars)
 			}
-			if !strings.Contains(resultText([]string{"c"}, shellOutput{ShellCallOutput: openai.ShellCallOutput{Output: []openai.ShellOutput{e}}}),
+			if !strings.Contains(resultText([]string{"c"}, shellOutput{ShellCallOutput: openai.ShellCallOutput{Output: []openai.ShellOutput{e}}}, 0),
 				`"note":"The disk is full`) {
 				t.Error("the model is not told")
 			}

@@ -21,12 +21,18 @@ type place struct {
 	spec     container.CreateSpec     // of the container to make
 	replaced bool                     // the chain's own container is gone: the model is told
 	param    string                   // the request's environment
+
+	local       bool         // the client runs the calls; nothing above is known then
+	localSkills []localSkill // that lie there
 }
 
 // reserve makes the container's row now if the request asks for settings that a limit of the operator's may refuse:
 // that is the request's fault and its answer, not a failed call for the model. Otherwise the row waits for a call. A
 // container that is there gets the skills that are new to it.
 func (a *Agent) reserve(ctx context.Context, org string, p place) (place, error) {
+	if p.local {
+		return p, nil
+	}
 	if p.id != "" {
 		if err := a.containers.AddSkills(ctx, org, p.id, p.spec.Skills); err != nil {
 			return p, underSkills(p.param, err)
@@ -60,6 +66,12 @@ func (a *Agent) readEnvironment(ctx context.Context, org string, env *openai.Env
 			env.Type = envAuto
 		}
 	}
+	if a.options.ClientRuns {
+		var err error
+		if env, err = relayed(*env, param); err != nil {
+			return place{}, err
+		}
+	}
 	if len(env.FileIDs) > 0 && env.Type != envAuto {
 		return place{}, rejected(param+".file_ids", "file_ids are for a container that is made: only container_auto takes them.").
 			WithTry("POST /v1/containers/{id}/files with {\"file_id\": …}")
@@ -74,8 +86,7 @@ func (a *Agent) readEnvironment(ctx context.Context, org string, env *openai.Env
 	case envReference:
 		return a.referencedPlace(ctx, org, env, param)
 	case envLocal:
-		return place{}, rejected(param+".type", "Shell calls that the client runs are not served yet, and this server never runs them in its place.").
-			WithTry(`{"type":"container_auto"} to run commands in a container here`)
+		return localPlace(env, param)
 	case "":
 		return place{}, invalid(param+".type", "An environment needs a type.").WithCode("missing_required_parameter")
 	default:

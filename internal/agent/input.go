@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/hardshell-dev/hardshell/internal/id"
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
@@ -113,7 +114,7 @@ func checkPairs(history, input []openai.Item) error {
 		case openai.TypeFunctionCall, openai.TypeShellCall:
 			c := call{i.Type, i.CallID}
 			known[c] = true
-			if i.Status != openai.Incomplete && i.Type == openai.TypeFunctionCall {
+			if i.Status != openai.Incomplete && (i.Type == openai.TypeFunctionCall || ofClient(i)) {
 				open[c] = at
 			}
 		case openai.TypeFunctionCallOutput, openai.TypeShellCallOutput:
@@ -152,13 +153,13 @@ func checkPairs(history, input []openai.Item) error {
 	}
 	var missing []string
 	for c := range open {
-		missing = append(missing, c.callID)
+		missing = append(missing, strings.ReplaceAll(c.typ, "_", " ")+" "+c.callID)
 	}
 	if len(missing) == 0 {
 		return nil
 	}
 	slices.Sort(missing)
-	return invalid("input", "No tool output found for function call %s.", missing[0])
+	return invalid("input", "No tool output found for %s.", missing[0])
 }
 
 func checkNothing(openai.Item, string) error { return nil }

@@ -72,7 +72,7 @@ func (a *Agent) takeFiles(ctx context.Context, p *plan) ([]openai.Item, []inputF
 			last = n
 		}
 	}
-	f := files{shell: p.shell != nil, shelf: shelf{ctx, a.options.Uploads, p.principal.Org}, downloads: a.options.Downloads, placed: map[string]bool{}}
+	f := files{shell: p.shell != nil && !p.place.local, shelf: shelf{ctx, a.options.Uploads, p.principal.Org}, downloads: a.options.Downloads, placed: map[string]bool{}}
 	if p.place.id != "" {
 		f.live = &liveSpace{ctx, a.containers, p.principal.Org, p.place.id}
 	}

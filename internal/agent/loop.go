@@ -76,6 +76,8 @@ func (l *loop) fate(name string, before int, last bool) (fate, string) {
 		return refused, "The request allows no more tool calls. Answer now with what you have."
 	case shell && (p.choice.mode == "none" || !p.choice.permits(shellChoice)):
 		return refused, "The request does not allow calls of this function."
+	case shell && p.place.local:
+		return relayedCall, ""
 	case shell:
 		return ours, ""
 	default:
@@ -251,7 +253,7 @@ func (l *loop) remember(t *turn) {
 func (l *loop) settle(t *turn) (end response.End, over bool) {
 	called := t.has(ours) || t.has(refused)
 	switch {
-	case t.has(toClient): // the client answers its calls; ours of the same turn are done
+	case t.has(toClient), t.has(relayedCall): // the client answers its calls; ours of the same turn are done
 		return response.End{Status: openai.Completed}, true
 	case called && !t.last:
 		return response.End{}, false

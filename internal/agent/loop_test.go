@@ -331,11 +331,11 @@ func TestNothingIsMadeWithoutACommand(t *testing.T) {
 	}
 }
 
-func TestHostedIsNotLocalByDefault(t *testing.T) {
-	w := newWorld(t)
+func TestAnAbsentEnvironmentIsTheOperatorsWord(t *testing.T) {
+	w := newWorld(t, runs("ls"))
 	w.options.DefaultEnvironment = "local"
-	if _, err := w.create(request(t, plainShell)); fault.KindOf(err) != fault.Invalid {
-		t.Errorf("absent environment with the setting local: %v", err)
+	if _, o := w.run(plainShell); types(o) != "shell_call" || len(w.made) > 0 {
+		t.Errorf("output %s, made %v", types(o), w.made)
 	}
 }
 

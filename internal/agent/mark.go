@@ -172,6 +172,8 @@ type placeNote struct {
 	Network  *container.NetworkPolicy `json:"network,omitempty"`
 	Spec     container.CreateSpec     `json:"spec"` // while there is no container
 	Replaced bool                     `json:"replaced,omitempty"`
+	Local    bool                     `json:"local,omitempty"`
+	Skills   []localSkill             `json:"skills,omitempty"` // of a local one
 }
 
 type fileNote struct {
@@ -196,7 +198,7 @@ func (p *plan) work() ([]byte, error) {
 		return nil, fmt.Errorf("write work: %w", err)
 	}
 	w := work{Request: response.WithoutSecrets(request), Place: placeNote{ID: p.place.id, Used: p.place.used, Memory: p.place.memory,
-		Network: p.place.network, Replaced: p.place.replaced}}
+		Network: p.place.network, Replaced: p.place.replaced, Local: p.place.local, Skills: p.place.localSkills}}
 	if p.place.id == "" { // one with secrets has its container
 		w.Place.Spec = p.place.spec
 		w.Place.Spec.Secrets = nil
@@ -238,7 +240,7 @@ func (a *Agent) replan(ctx context.Context, c *response.Claim) (*plan, error) {
 		p.history = chain.Items
 	}
 	p.place = place{id: w.Place.ID, used: w.Place.Used, memory: w.Place.Memory, network: w.Place.Network, spec: w.Place.Spec,
-		replaced: w.Place.Replaced}
+		replaced: w.Place.Replaced, local: w.Place.Local, localSkills: w.Place.Skills}
 	if p.place.id == "" {
 		p.place.id = c.Container // made for its first call
 	}

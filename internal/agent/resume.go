@@ -173,6 +173,10 @@ func (l *loop) closeCallOf(s *shellItem, calls progress) {
 	for n := s.whole; n < len(s.commands); n++ {
 		l.wire.emit(openai.NewCommand(openai.EventCommandDone, s.index, n, s.commands[n]))
 	}
+	if s.output == nil && ofClient(s.item) { // the client's, which has its output
+		l.closeCall(c, false)
+		return
+	}
 	if s.output == nil {
 		l.refuse(context.Background(), c, errNotWhole)
 		return

@@ -17,8 +17,9 @@ import (
 
 // forModel is a conversation as a provider gets it: messages, reasoning, function calls and their outputs only. The
 // shell appears as calls of one function, an input file as a note of where it lies, and a call that was broken off
-// gets an output that says so, because every upstream refuses a call without one.
-func forModel(items []openai.Item, shell string) ([]openai.Item, error) {
+// gets an output that says so, because every upstream refuses a call without one. most is how many characters the model
+// reads of a stream that a client has sent.
+func forModel(items []openai.Item, shell string, most int) ([]openai.Item, error) {
 	answered := map[string]bool{}
 	commands := map[string][]string{} // by call id, for the outputs
 	for _, i := range items {
@@ -55,7 +56,7 @@ func forModel(items []openai.Item, shell string) ([]openai.Item, error) {
 			if err := i.Decode(&o); err != nil {
 				return nil, err
 			}
-			out = append(out, functionOutput(o.CallID, resultText(commands[o.CallID], o)))
+			out = append(out, functionOutput(o.CallID, resultText(commands[o.CallID], o, most)))
 		default:
 			out = append(out, i)
 		}
@@ -136,9 +137,12 @@ type result struct {
 
 // resultText is a call's result for the model: one JSON object per command, a line each. The commands of a call run at
 // the same time in one place, so that the files of all stand in the last line.
-func resultText(commands []string, o shellOutput) string {
+func resultText(commands []string, o shellOutput, most int) string {
 	var b strings.Builder
 	for n, e := range o.Output {
+		if e.Receipt == nil { // a client's
+			e.Stdout, e.Stderr = fitted(e.Stdout, fit(o, most)), fitted(e.Stderr, fit(o, most))
+		}
 		r := result{Stdout: e.Stdout, Stderr: e.Stderr, ExitCode: e.Outcome.ExitCode,
 			TimedOut: e.Outcome.Type == "timeout", StdoutOmitted: omitted(e.Stdout), StderrOmitted: omittedOfStderr(e),
 			Note: note(e)}
@@ -204,6 +208,8 @@ func note(e openai.ShellOutput) string {
 	switch {
 	case e.Outcome.Type == "timeout" && limit > 0:
 		notes = append(notes, fmt.Sprintf("Stopped at its time limit of %d ms with all its processes.", limit))
+	case e.Outcome.Type == "timeout" && e.Receipt == nil: // what became of its processes, who ran it knows
+		notes = append(notes, "Stopped at its time limit.")
 	case e.Outcome.Type == "timeout":
 		notes = append(notes, "Stopped at its time limit with all its processes.")
 	case reason == reasonCancelled:
@@ -236,6 +242,8 @@ func note(e openai.ShellOutput) string {
 	cut := omitted(e.Stdout)+omittedOfStderr(e) > 0
 	if cut && e.Receipt != nil && e.Receipt.OutputPath != "" {
 		notes = append(notes, "Output was cut in the middle; all of it is in "+e.Receipt.OutputPath+"/stdout and /stderr, to be read with grep, sed or tail.")
+	} else if cut && e.Receipt == nil {
+		notes = append(notes, "Output was cut in the middle; redirect long output to a file, then grep or tail it.")
 	} else if cut {
 		notes = append(notes, "Output was cut in the middle; redirect long output to a file under "+workspace+
 			", then grep or tail it.")

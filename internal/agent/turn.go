@@ -14,11 +14,12 @@ import (
 type fate int
 
 const (
-	forwarded fate = iota // a message or reasoning: goes to the client as it comes
-	toClient              // a call of the client's function: goes to the client, which answers it
-	ours                  // a call of our shell: becomes a shell_call, and is run after the turn
-	refused               // a call that nobody runs: the model is told why, the client doesn't see it
-	dropped               // a call beyond the one that the request allows: neither sees it
+	forwarded   fate = iota // a message or reasoning: goes to the client as it comes
+	toClient                // a call of the client's function: goes to the client, which answers it
+	ours                    // a call of our shell: becomes a shell_call, and is run after the turn
+	refused                 // a call that nobody runs: the model is told why, the client doesn't see it
+	dropped                 // a call beyond the one that the request allows: neither sees it
+	relayedCall             // a call of the shell that the client runs: goes to it as a shell_call, when its arguments are whole
 )
 
 // entry is one item of the model's turn.
@@ -140,6 +141,10 @@ func (t *turn) begin(ctx context.Context, n *entry) error {
 			Status: openai.InProgress, Action: openai.ShellAction{Commands: []string{}}, Environment: environment}}
 		n.index = l.wire.open(openai.NewItem(n.call.item))
 		n.call.index = n.index
+	case relayedCall:
+		l.calls++
+		n.call = &call{item: openai.ShellCall{Type: openai.TypeShellCall, CallID: n.callID, Status: openai.InProgress,
+			Environment: &openai.ItemEnvironment{Type: envLocal}}}
 	case toClient:
 		item, err := withKeys(n.item, map[string]any{"call_id": n.callID})
 		if err != nil {
@@ -221,7 +226,7 @@ func (t *turn) done(n *entry, e *openai.DoneEvent) {
 		t.close(n, e)
 	case toClient:
 		t.loop.wire.emit(e)
-	case ours:
+	case ours, relayedCall:
 		t.arguments(n, e.Text)
 	}
 }
@@ -255,9 +260,13 @@ func (t *turn) closed(n *entry, e *openai.ItemEvent) error {
 	if err := e.Item.Decode(&c); err != nil {
 		return fault.Wrap(fault.Upstream, err, "The model's call can't be read.")
 	}
-	switch n.fate {
-	case ours:
+	if n.fate == ours || n.fate == relayedCall {
 		t.arguments(n, c.Arguments)
+	}
+	switch n.fate {
+	case relayedCall:
+		t.loop.closeCall(n.call, true)
+		n.item = openai.NewItem(n.call.item)
 	case toClient, refused:
 		item, err := withKeys(e.Item, map[string]any{"call_id": n.callID})
 		if err != nil {
@@ -282,6 +291,12 @@ func (t *turn) arguments(n *entry, raw string) {
 	c.item.Action, c.problem = readArguments(raw)
 	if c.problem != nil {
 		c.problem = fmt.Errorf("%w; got: %s", c.problem, shorten(raw, maxCommandEcho))
+	}
+	if n.fate == relayedCall {
+		t.relay(n)
+	}
+	if n.fate == refused {
+		return
 	}
 	events := make([]openai.Event, 0, 3*len(c.item.Action.Commands))
 	for i, command := range c.item.Action.Commands {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -130,7 +131,7 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 		Fallbacks: c.Models.Fallbacks, Allowed: c.Models.Allowed})
 	loop := agent.New(responses, containers, models, agent.Options{MaxIterations: c.Features.ServerTools.MaxIterations,
 		EnvironmentDescription: limits.EnvironmentDescription, DefaultEnvironment: c.Features.Shell.DefaultEnvironment,
-		Workers: c.Features.Responses.BackgroundWorkers, InOrder: limits.CommandsInOrder, Uploads: files, Downloads: downloads, Logger: logger})
+		ClientRuns: c.Features.Shell.Type == config.ShellClient, Workers: c.Features.Responses.BackgroundWorkers, InOrder: limits.CommandsInOrder, Uploads: files, Downloads: downloads, Logger: logger})
 	facts := containers.Facts(ctx)
 	door := gateway.New(gateway.Options{Tenants: tenants, MaxBody: c.Server.MaxBodyBytes, AllowedHosts: c.Server.AllowedHosts,
 		Logger: logger, Health: func() any { return healthOf(facts) }, Metrics: metricsOf(c.Telemetry, counts), Observer: counts})
@@ -220,8 +221,8 @@ func networkOf(l config.ShellLimits, logger *slog.Logger) (container.Network, er
 
 // runtimeOf chooses who runs hosted commands.
 func runtimeOf(c config.Config) container.Runtime {
-	if c.Features.Shell.Type == config.ShellNone {
-		return noShell{}
+	if t := c.Features.Shell.Type; t == config.ShellNone || t == config.ShellClient {
+		return noShell{t}
 	}
 	return jail.New(jail.Options{})
 }
@@ -263,7 +264,11 @@ func providersOf(c config.Config) map[string]llm.Provider {
 	providers := map[string]llm.Provider{}
 	for name, p := range c.Providers {
 		if p.Type == config.ProviderScripted {
-			providers[name] = scripted.New(scripted.Options{})
+			own := scripted.Options{}
+			if p.Scripts != "" {
+				own.Scripts = os.DirFS(p.Scripts)
+			}
+			providers[name] = scripted.New(own)
 			continue
 		}
 		server := upstream.Options{Name: name, BaseURL: p.BaseURL, APIKey: p.APIKey.Reveal(), Models: p.Models, Headers: map[string]string{},

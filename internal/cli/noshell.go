@@ -4,19 +4,24 @@ import (
 	"context"
 
 	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/config"
 	"github.com/hardshell-dev/hardshell/internal/container"
 )
 
-// noShell is the runtime of features.shell.type = "none": it refuses, and says why.
-type noShell struct{}
+// noShell is the runtime of a server that runs nothing, by its setting: it refuses, and says why.
+type noShell struct{ setting string }
 
-func (noShell) refusal() error {
+func (n noShell) refusal() error {
+	if n.setting == config.ShellClient {
+		return fault.New(fault.Unsupported, "This server runs no commands: the calls of a shell tool are run by the client.").
+			WithCode("shell_disabled").WithTry(`features.shell.type = "jail" for containers here`)
+	}
 	return fault.New(fault.Unsupported, "Hosted shells are switched off on this server.").
 		WithCode("shell_disabled").WithTry(`features.shell.type = "jail", or a shell tool with the environment "local"`)
 }
 
 // Name returns the setting's value.
-func (noShell) Name() string { return "none" }
+func (n noShell) Name() string { return n.setting }
 
 // Supported refuses.
 func (n noShell) Supported(context.Context) error { return n.refusal() }

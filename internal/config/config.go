@@ -62,7 +62,9 @@ type Features struct {
 
 // Shell says who runs shell calls.
 type Shell struct {
-	// Type is the runtime of hosted shells: jail (Linux namespaces, Landlock and seccomp on this machine) or none.
+	// Type says who runs the calls of a shell tool: jail (this server, by Linux namespaces, Landlock and seccomp on this
+	// machine), client_passthrough (every client its own; nothing is run here) or none. An environment of type local is the
+	// client's with each of them.
 	Type string `toml:"type"`
 	// DefaultEnvironment is what a shell tool without an environment means: container_auto (hosted here) or local
 	// (the client runs the calls).
@@ -206,6 +208,7 @@ func Default() Config {
 const (
 	ShellJail        = "jail"
 	ShellNone        = "none"
+	ShellClient      = "client_passthrough"
 	EnvironmentAuto  = "container_auto"
 	EnvironmentLocal = "local"
 )

@@ -137,6 +137,9 @@ func (d *decoder) event(ev *wire.Event, data []byte) error {
 // start opens a block, with whatever it holds already: a whole answer's blocks come so.
 func (d *decoder) start(index int, b wire.Block) error {
 	if old := d.open[index]; old != nil {
+		if b.Type == wire.TypeToolUse && b.ID != "" && old.start.ID == b.ID {
+			return nil // it is told twice
+		}
 		if err := d.end(old); err != nil { // its stop was forgotten
 			return err
 		}

@@ -31,6 +31,7 @@ type decoder struct {
 // piece is a content block as it grows. Most models open no block for text: the first delta does.
 type piece struct {
 	call     *llm.Call
+	id       string // of the call
 	foreign  bool   // a tool's that the upstream runs
 	thought  []byte // shown thinking
 	signed   string
@@ -108,8 +109,11 @@ func (d *decoder) event(name string, data []byte) error {
 
 // start opens a call.
 func (d *decoder) start(index int, use *wire.ToolUse) error {
+	if p := d.open[index]; p != nil && use.ID != "" && p.id == use.ID {
+		return nil // it is told twice
+	}
 	d.end(index) // its stop was forgotten
-	p := &piece{foreign: use.Type == "server_tool_use"}
+	p := &piece{id: use.ID, foreign: use.Type == "server_tool_use"}
 	d.open[index] = p
 	if p.foreign {
 		return nil

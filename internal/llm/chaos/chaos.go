@@ -246,15 +246,9 @@ func repeatable(f []byte) bool {
 	return true
 }
 
-// beginsCall says whether a frame begins a call, or is one: Gemini's come in one piece, often without an id, and an item
-// of the Responses API may be told by its end alone.
+// beginsCall says whether a frame is a call in one piece that cannot be told from a second one: Gemini's often has no id.
 func beginsCall(f []byte) bool {
-	for _, begin := range []string{`"functionCall"`, `"type":"response.output_item.added"`, `"type":"response.output_item.done"`, `"content_block_start"`, `"toolUseId"`} {
-		if bytes.Contains(f, []byte(begin)) {
-			return true
-		}
-	}
-	return false
+	return bytes.Contains(f, []byte(`"functionCall"`))
 }
 
 // endsTurn says whether a frame is one in which a model's turn ends, which says no text in any dialect.

@@ -20,9 +20,16 @@ type decoder struct {
 	scratch []byte
 
 	open  map[int]*piece // by the upstream's output index
+	begun map[place]bool
 	end   *final
 	done  bool // nothing more is to come
 	count int  // events so far
+}
+
+// place is where an item of the answer stands, and its id: one that is told twice is still one.
+type place struct {
+	index int
+	id    string
 }
 
 // piece is an item of the answer that is being built.
@@ -58,7 +65,7 @@ type event struct {
 // Begin implements [upstream.Answer].
 func (d *decoder) Begin() {
 	d.turn.Drop()
-	d.open, d.end, d.done, d.count = map[int]*piece{}, nil, false, 0
+	d.open, d.begun, d.end, d.done, d.count = map[int]*piece{}, map[place]bool{}, nil, false, 0
 }
 
 // Said implements [upstream.Answer].
@@ -207,6 +214,11 @@ func (d *decoder) annotate(raw json.RawMessage) {
 
 // added begins an item. Text and thinking open themselves, with their first piece.
 func (d *decoder) added(index int, item wire.Item) error {
+	at := place{index, item.ID}
+	if item.ID != "" && d.begun[at] {
+		return nil
+	}
+	d.begun[at] = true
 	d.turn.End()
 	p := &piece{typ: item.Type}
 	d.open[index] = p
@@ -234,6 +246,9 @@ func (d *decoder) added(index int, item wire.Item) error {
 // ended ends an item. What its deltas did not say is taken from the item itself: some servers send none.
 func (d *decoder) ended(index int, item wire.Item) error {
 	p := d.open[index]
+	if p == nil && item.ID != "" && d.begun[place{index, item.ID}] {
+		return nil // it has ended before
+	}
 	if p == nil || p.typ != item.Type {
 		if err := d.added(index, item); err != nil {
 			return err

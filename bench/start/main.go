@@ -41,6 +41,7 @@ type report struct {
 	// RunToBubblewrap is the median of `hardshell run` to that of bubblewrap.
 	RunToBubblewrap float64  `json:"run_to_bubblewrap,omitempty"`
 	Idle            *idle    `json:"idle,omitempty"`
+	Inits           *inits   `json:"inits,omitempty"`
 	Skipped         []string `json:"skipped,omitempty"`
 	byName          map[string]*variant
 }
@@ -85,6 +86,13 @@ func (r *report) print() {
 		fmt.Printf("an idle box, of %d: fresh %.2f MiB (PSS %.2f, kernel %.2f), after %d commands %.2f MiB (PSS %.2f, kernel %.2f); hold ≤ 1.8 and ≤ 3 MiB\n",
 			i.Boxes, i.Fresh.Sum, i.Fresh.PSS, i.Fresh.Kernel, i.Commands, i.Used.Sum, i.Used.PSS, i.Used.Kernel)
 	}
+	if i := r.Inits; i != nil {
+		fmt.Printf("%d packages initialise in %.2f ms, of it %.2f ms until a resident is dispatched and %.2f ms the providers; heaviest:", i.Packages, i.All, i.Resident, i.Providers)
+		for _, h := range i.Heaviest {
+			fmt.Printf(" %s %.2f", h.Package, h.Ms)
+		}
+		fmt.Println()
+	}
 	for _, s := range r.Skipped {
 		fmt.Println("not measured:", s)
 	}
@@ -109,6 +117,9 @@ func run(samples int, binary string) (*report, error) {
 	if binary, err = build(base, binary); err != nil {
 		r.skip("hardshell run and the API", err)
 	} else {
+		if r.Inits, err = measureInits(binary); err != nil {
+			r.skip("the packages' initialisation", err)
+		}
 		r.add(&variant{Name: nameRun, do: func() error {
 			return runBare(append([]string{binary, "run", "--sandbox", "read-only", "--"}, command...))
 		}})

@@ -298,6 +298,9 @@ func (v *view) verdict() error {
 	switch {
 	case v.final == nil:
 		return fault.New(fault.Unavailable, "the answer broke off before its end").WithTry("the same again, or GET /v1/responses/%s", v.id)
+	case v.final.Status == openai.Completed && slices.ContainsFunc(v.final.Output, v.unanswered):
+		return fault.New(fault.Unsupported, "the model wants a command run, and this server leaves that to its clients; ask runs nothing").
+			WithTry(`features.shell.type = "jail" on the server`)
 	case v.final.Status == openai.Completed:
 		return nil
 	case v.final.Error != nil:
@@ -306,4 +309,11 @@ func (v *view) verdict() error {
 		return fault.New(fault.Upstream, "the response is %s: %s", v.final.Status, v.final.IncompleteDetails.Reason)
 	}
 	return fault.New(fault.Upstream, "the response is %s", v.final.Status)
+}
+
+// unanswered says whether an item is a call of the shell that nobody has run.
+func (v *view) unanswered(i openai.Item) bool {
+	return i.Type == openai.TypeShellCall && !slices.ContainsFunc(v.final.Output, func(o openai.Item) bool {
+		return o.Type == openai.TypeShellCallOutput && o.CallID == i.CallID
+	})
 }

@@ -299,8 +299,12 @@ func (a *Agent) drive(r run, begin func(context.Context) (*loop, error)) {
 		return
 	}
 	// The run's context may be over; its end is still to be told.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), finishPatience)
-	defer cancel()
+	ctx := context.WithoutCancel(r.Context())
+	if r.Recorded() { // any other has no disk to wait for
+		bounded, cancel := context.WithTimeout(ctx, finishPatience)
+		defer cancel()
+		ctx = bounded
+	}
 	err := r.Finish(ctx, end)
 	switch {
 	case err == nil && l != nil:

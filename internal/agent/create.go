@@ -30,6 +30,7 @@ type plan struct {
 	place     place
 	files     []inputFile
 	parallel  bool
+	first     *llm.Request // the first model call's, which was made to be checked; nil once it is taken
 }
 
 // plan checks a request in full. It changes nothing, but for what reserve says.
@@ -75,6 +76,7 @@ func (a *Agent) plan(ctx context.Context, p tenant.Principal, req *openai.Create
 	if err := llm.Check(route.Provider, first); err != nil {
 		return nil, refusedTool(err, req.Tools, route.ProviderName)
 	}
+	out.first = &first
 	if out.place, err = a.reserve(ctx, p.Org, out.place); err != nil {
 		return nil, err
 	}

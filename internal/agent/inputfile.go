@@ -11,6 +11,7 @@ import (
 	"mime"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -63,9 +64,12 @@ type files struct {
 // text file stays in its part and is read to the model; any other is refused. A file does not take the name of another
 // that is in the workspace, or that an earlier turn of the chain put there.
 func (a *Agent) takeFiles(ctx context.Context, p *plan) ([]openai.Item, []inputFile, error) {
+	items := p.input
+	if !slices.ContainsFunc(items, func(i openai.Item) bool { return bytes.Contains(i.Raw, []byte(`"input_file"`)) }) {
+		return items, nil, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, maxFetchTime)
 	defer cancel()
-	items := p.input
 	last := -1 // the last item that the model wrote
 	for n, i := range items {
 		if i.Role == "assistant" || i.Type != openai.TypeMessage {

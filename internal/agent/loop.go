@@ -8,6 +8,7 @@ import (
 	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/internal/container"
 	"github.com/hardshell-dev/hardshell/internal/id"
+	"github.com/hardshell-dev/hardshell/internal/llm"
 	"github.com/hardshell-dev/hardshell/internal/response"
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
@@ -117,9 +118,14 @@ func (l *loop) live(ctx context.Context) response.End {
 // ask lets the model take one turn and forwards it.
 func (l *loop) ask(ctx context.Context, first, last bool) (*turn, error) {
 	t := newTurn(l, last)
-	req, err := l.plan.ask(first, last, l.added)
-	if err != nil {
-		return t, err
+	var req llm.Request
+	if made := l.plan.first; first && !last && made != nil {
+		req, l.plan.first = *made, nil
+	} else {
+		var err error
+		if req, err = l.plan.ask(first, last, l.added); err != nil {
+			return t, err
+		}
 	}
 	if limit := l.plan.request.MaxOutputTokens; limit != nil {
 		left := *limit - l.tokens

@@ -298,7 +298,7 @@ func (r *Run) endLocked() {
 	}
 	r.s.log.release(pins)
 	if cut == nil {
-		cut = over(r.id)
+		cut = errOver // every response ends by it: its name is not worth a sentence of its own
 	}
 	r.cancel(cut)
 	close(r.done)

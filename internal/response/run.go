@@ -383,6 +383,9 @@ func (r *Run) Wait(ctx context.Context) (*openai.Response, error) {
 	return r.snapshot(), nil
 }
 
+// errOver is the cause with which the context of a response ends that has ended.
+var errOver = fault.New(fault.Conflict, "The response has ended.")
+
 // over is the answer to an owner that goes on after the end.
 func over(id string) error { return fault.New(fault.Conflict, "Response %s has ended.", id) }
 

@@ -45,10 +45,11 @@ func (d *Door) createResponse(w http.ResponseWriter, r *http.Request, p tenant.P
 		}
 		return writeJSON(w, http.StatusOK, run.Response())
 	}
-	// A foreground run lives as long as its client. AfterFunc cancels it at once, whatever this goroutine waits for.
-	stop := context.AfterFunc(r.Context(), func() { run.Cancel(response.ErrClientGone) })
-	defer stop()
 	if req.Streams() {
+		// A foreground run lives as long as its client. AfterFunc cancels it at once, whatever this goroutine waits for. One
+		// without a stream has ended by now: Create has seen to it.
+		stop := context.AfterFunc(r.Context(), func() { run.Cancel(response.ErrClientGone) })
+		defer stop()
 		err = d.stream(w, r, run.Subscribe(-1))
 	} else {
 		err = d.wait(w, r, run.Wait)

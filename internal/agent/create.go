@@ -173,7 +173,11 @@ func surround(f container.Facts, p place, operator string) surroundings {
 func (p *plan) begin() response.Begin {
 	b := response.Begin{Org: p.principal.Org, KeyID: p.principal.KeyID, Object: p.template, Input: p.input,
 		Store: p.template.Store, Background: p.template.Background, Late: true,
-		Unread: !p.request.Streams(), Work: p.work, Key: p.request.Key, Digest: p.request.Digest}
+		Unread: !p.request.Streams(), Key: p.request.Key, Digest: p.request.Digest}
+	if b.Store {
+		noted := *p // the row may be written while the loop has taken the files and the first request from its plan
+		noted.first, b.Work = nil, noted.work
+	}
 	if id := p.request.PreviousResponseID; id != nil {
 		b.PreviousID = *id
 	}

@@ -183,3 +183,21 @@ func TestAFetchedFileIsKept(t *testing.T) {
 		t.Errorf("%+v, %v", again, err)
 	}
 }
+
+// The row of a response may be written late, in a goroutine of its own: it keeps the files that are staged by then too.
+func TestFilesAreNotedAfterTheyAreStaged(t *testing.T) {
+	w := newWorld(t, says("ok"))
+	w.options.Downloads = &web{files: map[string]string{dataURL: "1,2"}}
+	w.run(withFiles(urlPart(dataURL))) // makes the agent
+	p, err := w.agent.plan(t.Context(), principal, request(t, withFiles(urlPart(dataURL))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	noted, l := p.begin().Work, &loop{agent: w.agent, plan: p, container: "cntr_1"}
+	if err := l.stage(t.Context()); err != nil || l.plan.files != nil {
+		t.Fatalf("staged: %v, and %d files are held", err, len(l.plan.files))
+	}
+	if raw, err := noted(); err != nil || !strings.Contains(string(raw), `"data":"MSwy"`) {
+		t.Errorf("%s, %v", raw, err)
+	}
+}

@@ -24,7 +24,8 @@ type Begin struct {
 	// failed, Begin waits all the same, so that nothing is begun that cannot be stored.
 	Late bool
 	// Work, if there is one, gives what the caller needs to go on with the response after a crash (Claim.Work). It is
-	// called when the row is written before the end, once, and not while the caller waits for anything of the run's.
+	// called when the row is written before the end, once, in another goroutine, and not while the caller waits for
+	// anything of the run's.
 	Work func() ([]byte, error)
 	// Key is what the client named the request by, and Digest tells its body; see [Service.Keyed].
 	Key    string

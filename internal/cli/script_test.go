@@ -44,6 +44,7 @@ func params(dir string) testscript.Params {
 			for _, name := range []string{"HARDSHELL_API_KEY", "HARDSHELL_CONFIG", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "OPENAI_API_KEY", "OPENAI_BASE_URL"} {
 				e.Setenv(name, "")
 			}
+			e.Setenv("GORACE", os.Getenv("GORACE")) // how long the race detector holds each program at its end
 			return os.MkdirAll(filepath.Join(e.WorkDir, "home"), 0o700)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

@@ -20,7 +20,7 @@ type plan struct {
 	request   *openai.CreateRequest
 	route     llm.Route
 	template  openai.Response
-	history   []openai.Item // the chain before this turn
+	history   []openai.Item // the chain or the conversation before this turn
 	input     []openai.Item // this turn's, as stored
 	choice    choice
 	functions []openai.Tool   // the client's, and tools that the upstream runs
@@ -31,10 +31,33 @@ type plan struct {
 	files     []inputFile
 	parallel  bool
 	first     *llm.Request // the first model call's, which was made to be checked; nil once it is taken
+
+	conversation string // that the response continues, at this revision
+	revision     int64
 }
 
 // plan checks a request in full. It changes nothing, but for what reserve says.
 func (a *Agent) plan(ctx context.Context, p tenant.Principal, req *openai.CreateRequest) (*plan, error) {
+	out, err := a.draft(ctx, p, req)
+	if err != nil {
+		return nil, err
+	}
+	if out.place, err = a.reserve(ctx, p.Org, out.place); err != nil {
+		return nil, err
+	}
+	out.template = template(req, echoText(req.Text))
+	out.template.ContainerID = out.place.id
+	rest := *req // without what may be large and has been read: the plan lives as long as the response
+	rest.Input, rest.Raw = nil, nil
+	out.request = &rest
+	if out.template.Model == "" {
+		out.template.Model = out.route.ProviderName + "/" + out.route.Model
+	}
+	return out, nil
+}
+
+// draft is as much of a plan as changes nothing.
+func (a *Agent) draft(ctx context.Context, p tenant.Principal, req *openai.CreateRequest) (*plan, error) {
 	if err := checkFields(req); err != nil {
 		return nil, err
 	}
@@ -49,16 +72,21 @@ func (a *Agent) plan(ctx context.Context, p tenant.Principal, req *openai.Create
 	if out.choice, err = readChoice(req.ToolChoice, req.Tools); err != nil {
 		return nil, err
 	}
-	var chained string
-	if id := req.PreviousResponseID; id != nil {
-		chain, err := a.responses.Chain(ctx, p.Org, *id)
-		if err != nil {
+	chained, err := a.continued(ctx, out, false)
+	if err != nil {
+		return nil, err
+	}
+	input, err := finder(a.responses.Items).dereferenced(ctx, p.Org, req.Input, out.history, "input")
+	if err != nil {
+		return nil, err
+	}
+	if out.input, err = readInput(input, out.history); err != nil {
+		return nil, err
+	}
+	if out.conversation != "" {
+		if err := distinct(out.input, out.history, "input"); err != nil {
 			return nil, err
 		}
-		out.history, chained = chain.Items, chain.ContainerID
-	}
-	if out.input, err = readInput(req.Input, out.history); err != nil {
-		return nil, err
 	}
 	if len(out.input)+len(out.history) == 0 && req.Instructions == nil {
 		return nil, invalid("input", "A request needs input.").WithCode("missing_required_parameter")
@@ -77,17 +105,6 @@ func (a *Agent) plan(ctx context.Context, p tenant.Principal, req *openai.Create
 		return nil, refusedTool(err, req.Tools, route.ProviderName)
 	}
 	out.first = &first
-	if out.place, err = a.reserve(ctx, p.Org, out.place); err != nil {
-		return nil, err
-	}
-	out.template = template(req, echoText(req.Text))
-	out.template.ContainerID = out.place.id
-	rest := *req // without what may be large and has been read: the plan lives as long as the response
-	rest.Input, rest.Raw = nil, nil
-	out.request = &rest
-	if out.template.Model == "" {
-		out.template.Model = route.ProviderName + "/" + route.Model
-	}
 	return out, nil
 }
 
@@ -173,7 +190,7 @@ func surround(f container.Facts, p place, operator string) surroundings {
 func (p *plan) begin() response.Begin {
 	b := response.Begin{Org: p.principal.Org, KeyID: p.principal.KeyID, Object: p.template, Input: p.input,
 		Store: p.template.Store, Background: p.template.Background, Late: true,
-		Unread: !p.request.Streams(), Key: p.request.Key, Digest: p.request.Digest}
+		ConversationID: p.conversation, Revision: p.revision, Unread: !p.request.Streams(), Key: p.request.Key, Digest: p.request.Digest}
 	if b.Store {
 		noted := *p // the row may be written while the loop has taken the files and the first request from its plan
 		noted.first, b.Work = nil, noted.work

@@ -48,10 +48,13 @@ func TestRefusals(t *testing.T) {
 		"metadata key":            {`{"model":"m","input":"a","metadata":{"` + strings.Repeat("k", 65) + `":"v"}}`, fault.Invalid, "invalid_value", "metadata", false},
 		"metadata value":          {`{"model":"m","input":"a","metadata":{"k":"` + strings.Repeat("v", 513) + `"}}`, fault.Invalid, "invalid_value", "metadata", false},
 		"reasoning effort":        {`{"model":"m","input":"a","reasoning":{"effort":"huge"}}`, fault.Invalid, "invalid_value", "reasoning.effort", false},
+		"reasoning context":       {`{"model":"m","input":"a","reasoning":{"context":"some"}}`, fault.Invalid, "invalid_value", "reasoning.context", false},
+		"reasoning mode":          {`{"model":"m","input":"a","reasoning":{"mode":"fast"}}`, fault.Invalid, "invalid_value", "reasoning.mode", false},
+		"summary, older":          {`{"model":"m","input":"a","reasoning":{"generate_summary":"all"}}`, fault.Invalid, "invalid_value", "reasoning.generate_summary", false},
+		"cache retention":         {`{"model":"m","input":"a","prompt_cache_retention":"7d"}`, fault.Invalid, "invalid_value", "prompt_cache_retention", false},
 		"text format":             {`{"model":"m","input":"a","text":{"format":{"type":"xml"}}}`, fault.Invalid, "invalid_value", "text.format.type", false},
 		"text schema":             {`{"model":"m","input":"a","text":{"format":{"type":"json_schema","name":"x"}}}`, fault.Invalid, "invalid_value", "text.format", false},
 		"verbosity":               {`{"model":"m","input":"a","text":{"verbosity":"mute"}}`, fault.Invalid, "invalid_value", "text.verbosity", false},
-		"conversation":            {`{"model":"m","input":"a","conversation":"conv_1"}`, fault.Invalid, "unsupported_parameter", "conversation", true},
 		"both chains":             {`{"model":"m","input":"a","conversation":"c","previous_response_id":"r"}`, fault.Invalid, "invalid_value", "previous_response_id", false},
 		"unknown previous":        {`{"model":"m","input":"a","previous_response_id":"resp_x"}`, fault.NotFound, "previous_response_not_found", "previous_response_id", false},
 		"tool type":               {`{"model":"m","input":"a","tools":[{"type":"function","name":"f"},{"type":"web_search"}]}`, fault.Invalid, "unsupported_tool", "tools[1].type", true},
@@ -81,7 +84,7 @@ func TestRefusals(t *testing.T) {
 		"reference expired":       {env(`{"type":"container_reference","container_id":"cntr_old"}`), fault.Expired, "container_expired", "tools[0].environment.container_id", false},
 		"item type":               {input(`{"type":"computer_call","id":"x"}`), fault.Invalid, "unsupported_item", "input[0].type", false},
 		"item without type":       {input(`{"text":"x"}`), fault.Invalid, "missing_required_parameter", "input[0].type", false},
-		"item reference":          {input(`{"id":"msg_1"}`), fault.Invalid, "unsupported_item", "input[0]", true},
+		"item reference":          {input(`{"id":"msg_1"}`), fault.NotFound, "item_not_found", "input[0]", true},
 		"role":                    {input(`{"role":"robot","content":"x"}`), fault.Invalid, "invalid_value", "input[0].role", false},
 		"no content":              {input(`{"role":"user"}`), fault.Invalid, "missing_required_parameter", "input[0].content", false},
 		"part type":               {input(`{"role":"user","content":[{"type":"input_audio"}]}`), fault.Invalid, "invalid_value", "input[0].content[0].type", false},
@@ -123,6 +126,8 @@ func TestFieldsThatAskForNothing(t *testing.T) {
 	for _, fields := range []string{
 		`"prompt":null,"context_management":null,"stream_options":null`,
 		`"context_management":[],"stream_options":{"include_obfuscation":false}`,
+		`"conversation":null,"previous_response_id":null,"truncation":"auto","prompt_cache_retention":"24h"`,
+		`"reasoning":{"context":"all_turns","mode":"pro","x_unknown":1},"moderation":{},"x_unknown":[{"deep":{}}]`,
 		`"metadata":{"prompt":"x"}`,
 	} {
 		w := newWorld(t)

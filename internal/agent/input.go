@@ -45,14 +45,20 @@ var answers = map[string]string{
 // readInput checks a request's items and returns them as they are stored: each with a type and an id, messages with
 // their content as parts. history is the chain that they continue.
 func readInput(in []openai.Item, history []openai.Item) ([]openai.Item, error) {
+	out, err := readItems(in, "input")
+	if err != nil {
+		return nil, err
+	}
+	return out, checkPairs(history, out)
+}
+
+// readItems is readInput without a look at what belongs together. field is where the items stand in the request.
+func readItems(in []openai.Item, field string) ([]openai.Item, error) {
 	out := make([]openai.Item, 0, len(in))
 	for i, item := range in {
-		param := fmt.Sprintf("input[%d]", i)
+		param := fmt.Sprintf("%s[%d]", field, i)
 		k, ok := kinds[item.Type]
 		switch {
-		case item.Type == openai.TypeItemReference:
-			return nil, invalid(param, "Item references are not served yet.").WithCode("unsupported_item").
-				WithTry("sending the item itself, or chaining with previous_response_id")
 		case item.Type == "":
 			return nil, invalid(param+".type", "An input item needs a type, or a role to be a message.").
 				WithCode("missing_required_parameter")
@@ -69,7 +75,7 @@ func readInput(in []openai.Item, history []openai.Item) ([]openai.Item, error) {
 		}
 		out = append(out, item)
 	}
-	return out, checkPairs(history, out)
+	return out, nil
 }
 
 var quote = []byte(`"`)

@@ -26,8 +26,11 @@ type loop struct {
 	rounds  int             // model calls so far
 	calls   int             // shell calls so far
 	tokens  int64           // output tokens so far
-	usage   *openai.Usage   // of all model calls
-	resumed *resumption     // of a response that another owner began
+
+	truncated int // turns that are left out from the beginning of the conversation
+
+	usage   *openai.Usage // of all model calls
+	resumed *resumption   // of a response that another owner began
 
 	finished []container.Command // commands whose ends are told and not acknowledged
 
@@ -126,6 +129,7 @@ func (l *loop) ask(ctx context.Context, first, last bool) (*turn, error) {
 		if req, err = l.plan.ask(first, last, l.added); err != nil {
 			return t, err
 		}
+		l.fittedTo(&req)
 	}
 	if limit := l.plan.request.MaxOutputTokens; limit != nil {
 		left := *limit - l.tokens
@@ -136,19 +140,12 @@ func (l *loop) ask(ctx context.Context, first, last bool) (*turn, error) {
 		}
 		req.MaxOutputTokens = &left
 	}
-	for ev, err := range l.plan.route.Provider.Stream(ctx, req) {
-		if err == nil {
-			err = t.take(ctx, ev)
-		}
-		if err == nil {
-			err = l.wire.ended()
-		}
-		if err != nil {
-			return t, err
-		}
-		if t.end != nil {
-			break
-		}
+	err := l.take(ctx, t, req)
+	for l.shorter(t, err, &req) {
+		err = l.take(ctx, t, req)
+	}
+	if err != nil {
+		return t, err
 	}
 	if t.end == nil {
 		return t, fault.New(fault.Upstream, "The model's stream ended before its turn was complete.")
@@ -163,6 +160,25 @@ func (l *loop) ask(ctx context.Context, first, last bool) (*turn, error) {
 		l.tokens += u.OutputTokens
 	}
 	return t, nil
+}
+
+// take forwards what the model says.
+func (l *loop) take(ctx context.Context, t *turn, req llm.Request) error {
+	for ev, err := range l.plan.route.Provider.Stream(ctx, req) {
+		if err == nil {
+			err = t.take(ctx, ev)
+		}
+		if err == nil {
+			err = l.wire.ended()
+		}
+		if err != nil {
+			return err
+		}
+		if t.end != nil {
+			break
+		}
+	}
+	return nil
 }
 
 // after handles a turn that the provider ended: it runs the turn's calls, and says whether the response is over.

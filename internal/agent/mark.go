@@ -232,12 +232,8 @@ func (a *Agent) replan(ctx context.Context, c *response.Claim) (*plan, error) {
 	if p.choice, err = readChoice(req.ToolChoice, req.Tools); err != nil {
 		return nil, err
 	}
-	if c.PreviousID != "" {
-		chain, err := a.responses.Chain(ctx, c.Org, c.PreviousID)
-		if err != nil {
-			return nil, err
-		}
-		p.history = chain.Items
+	if _, err := a.continued(ctx, p, true); err != nil {
+		return nil, err
 	}
 	p.place = place{id: w.Place.ID, used: w.Place.Used, memory: w.Place.Memory, network: w.Place.Network, spec: w.Place.Spec,
 		replaced: w.Place.Replaced, local: w.Place.Local, localSkills: w.Place.Skills}

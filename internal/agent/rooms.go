@@ -7,6 +7,7 @@ import (
 	"github.com/hardshell-dev/hardshell/internal/container"
 	"github.com/hardshell-dev/hardshell/internal/llm"
 	"github.com/hardshell-dev/hardshell/internal/response"
+	"github.com/hardshell-dev/hardshell/internal/response/conversation"
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
 
@@ -14,6 +15,9 @@ import (
 type responses interface {
 	// Chain returns what a conversation's earlier turns said, and the container that they used.
 	Chain(ctx context.Context, org, previousID string) (response.Chain, error)
+	// History returns all of a conversation; Items finds items by their ids, wherever they are kept.
+	History(ctx context.Context, org, id string) (conversation.History, error)
+	Items(ctx context.Context, org string, ids []string) (map[string]openai.Item, error)
 	// Begin opens a response.
 	Begin(ctx context.Context, b response.Begin) (run, error)
 	// Orphans has a token when Claim may have a response that lost its owner; Claim takes the next one, or one that is to
@@ -102,6 +106,11 @@ func (s responseRoom) Begin(ctx context.Context, b response.Begin) (run, error) 
 		return nil, err
 	}
 	return r, nil
+}
+
+// History returns all of a conversation.
+func (s responseRoom) History(ctx context.Context, org, id string) (conversation.History, error) {
+	return s.Conversations().History(ctx, org, id)
 }
 
 // Exec starts a command.

@@ -45,15 +45,12 @@ var rules = []rule{
 	}, "a known service tier"},
 	{"background", func(r *openai.CreateRequest) bool { return r.InBackground() && isFalse(r.Store) },
 		"false when store is false: a background response is read from the store"},
+	{"store", func(r *openai.CreateRequest) bool { return isFalse(r.Store) && present(r.Conversation) },
+		"true when conversation is given: the response is added to it"},
 	{"previous_response_id", func(r *openai.CreateRequest) bool {
 		return r.PreviousResponseID != nil && present(r.Conversation)
 	}, "absent when conversation is given"},
 }
-
-// includes are the values of include that clients may send; those that ask for what we don't have are ignored.
-var includes = []string{"file_search_call.results", "web_search_call.results", "web_search_call.action.sources",
-	"message.input_image.image_url", "computer_call_output.output.image_url", "code_interpreter_call.outputs",
-	"reasoning.encrypted_content", "message.output_text.logprobs"}
 
 // checkFields refuses known fields with bad values.
 func checkFields(r *openai.CreateRequest) error {
@@ -62,15 +59,11 @@ func checkFields(r *openai.CreateRequest) error {
 			return invalid(rule.param, "%s must be %s.", rule.param, rule.want)
 		}
 	}
-	if present(r.Conversation) {
-		return invalid("conversation", "Conversations are not served yet.").WithCode("unsupported_parameter").
-			WithTry("chain with previous_response_id")
-	}
 	if err := checkUnserved(r.Raw); err != nil {
 		return err
 	}
 	for i, v := range r.Include {
-		if !slices.Contains(includes, v) {
+		if !openai.KnownInclude(v) {
 			return invalid(fmt.Sprintf("include[%d]", i), "include has an unknown value %q.", v)
 		}
 	}
@@ -87,13 +80,14 @@ func checkFields(r *openai.CreateRequest) error {
 // would answer another question. It also refuses options of a stream that are no options.
 func checkUnserved(raw json.RawMessage) error {
 	named := func(field string) bool { return bytes.Contains(raw, []byte(`"`+field+`"`)) }
-	if !named("prompt") && !named("context_management") && !named("stream_options") {
+	if !named("prompt") && !named("context_management") && !named("stream_options") && !named("prompt_cache_retention") {
 		return nil // most requests, which may be long, are not read twice
 	}
 	var r struct {
 		Prompt            json.RawMessage `json:"prompt"`
 		ContextManagement json.RawMessage `json:"context_management"`
 		StreamOptions     json.RawMessage `json:"stream_options"`
+		CacheRetention    json.RawMessage `json:"prompt_cache_retention"`
 	}
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return invalid("", "The request body must be one JSON object.").WithCode("invalid_body")
@@ -108,6 +102,11 @@ func checkUnserved(raw json.RawMessage) error {
 	}
 	if present(r.StreamOptions) && !isObject(r.StreamOptions) {
 		return invalid("stream_options", "stream_options must be an object.").WithCode("invalid_type")
+	}
+	switch string(r.CacheRetention) {
+	case "", "null", `"in_memory"`, `"24h"`:
+	default:
+		return invalid("prompt_cache_retention", `prompt_cache_retention must be "in_memory" or "24h".`)
 	}
 	return nil
 }
@@ -132,7 +131,12 @@ func checkReasoning(raw json.RawMessage) error {
 	if !present(raw) {
 		return nil
 	}
-	var r openai.ReasoningConfig
+	var r struct {
+		openai.ReasoningConfig
+		GenerateSummary *string `json:"generate_summary"`
+		Context         *string `json:"context"`
+		Mode            *string `json:"mode"`
+	}
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return invalid("reasoning", "reasoning must be an object with effort and summary.")
 	}
@@ -141,6 +145,15 @@ func checkReasoning(raw json.RawMessage) error {
 	}
 	if not(r.Summary, "auto", "concise", "detailed") {
 		return invalid("reasoning.summary", "reasoning.summary has an unknown value %q.", *r.Summary)
+	}
+	if not(r.GenerateSummary, "auto", "concise", "detailed") {
+		return invalid("reasoning.generate_summary", "reasoning.generate_summary has an unknown value %q.", *r.GenerateSummary)
+	}
+	if not(r.Context, "auto", "current_turn", "all_turns") {
+		return invalid("reasoning.context", "reasoning.context has an unknown value %q.", *r.Context)
+	}
+	if not(r.Mode, "standard", "pro") {
+		return invalid("reasoning.mode", "reasoning.mode has an unknown value %q.", *r.Mode)
 	}
 	return nil
 }

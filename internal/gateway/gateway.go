@@ -139,11 +139,22 @@ func (g *Gateway) HandleAt(method, path string, scope tenant.Scope, h Handler, e
 // handle registers h at full, which the log calls rest.
 func (g *Gateway) handle(method, full, rest string, scope tenant.Scope, h Handler, errs ErrorWriter) {
 	g.mux.Handle(method+" "+full, &route{g: g, name: method + " " + rest, scope: scope, serve: h, errs: errs})
-	if g.allow[full] == nil {
+	if g.allow[full] == nil && !g.covered(full) {
 		g.mux.Handle(full, &route{g: g, serve: g.wrongMethod(full), errs: errs})
 	}
 	g.allow[full] = append(g.allow[full], method)
 	g.routes = append(g.routes, Route{Method: method, Path: full, Scope: scope})
+}
+
+// covered says whether a path is among those that another one with wildcards has. That one refuses its wrong methods: the
+// mux takes no two patterns of which one has the closer path and the other the closer method.
+func (g *Gateway) covered(full string) bool {
+	words := strings.Split(full, "/")
+	return slices.ContainsFunc(g.routes, func(r Route) bool {
+		pattern := strings.Split(r.Path, "/")
+		return r.Path != full && len(pattern) == len(words) && !slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(w, "{") }) &&
+			slices.EqualFunc(pattern, words, func(p, w string) bool { return p == w || strings.HasPrefix(p, "{") })
+	})
 }
 
 // Routes lists what Handle registered, one entry a prefix.

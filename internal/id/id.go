@@ -15,6 +15,7 @@ import (
 // The prefixes, by noun. An id is Prefix + "_" + 26 characters.
 const (
 	Response           = "resp"
+	Conversation       = "conv"
 	Message            = "msg"
 	Reasoning          = "rs"
 	FunctionCall       = "fc"
@@ -46,9 +47,7 @@ func New(prefix string) string { return At(prefix, time.Now()) }
 func At(prefix string, t time.Time) string {
 	var b [16]byte
 	ms := uint64(t.UnixMilli())
-	for i := range 6 {
-		b[i] = byte(ms >> (40 - 8*i))
-	}
+	stamp(&b, ms)
 	latest.after(ms, (*[10]byte)(b[6:]))
 	return prefix + "_" + encoding.EncodeToString(b[:])
 }
@@ -84,6 +83,36 @@ func (s *sequence) after(ms uint64, out *[10]byte) {
 		}
 	}
 	*out = s.tail
+}
+
+// From is the least id of a noun that is stamped with t, to compare others with. No thing has it.
+func From(prefix string, t time.Time) string {
+	var b [16]byte
+	stamp(&b, uint64(t.UnixMilli()))
+	return prefix + "_" + encoding.EncodeToString(b[:])
+}
+
+func stamp(b *[16]byte, ms uint64) {
+	for i := range 6 {
+		b[i] = byte(ms >> (40 - 8*i))
+	}
+}
+
+// Made is the time with which an id of any noun is stamped. It says false of what has not the form of an id.
+func Made(s string) (time.Time, bool) {
+	prefix, rest, ok := strings.Cut(s, "_")
+	if !ok || !Valid(prefix, s) {
+		return time.Time{}, false
+	}
+	b, err := encoding.DecodeString(rest)
+	if err != nil {
+		return time.Time{}, false
+	}
+	ms := int64(0)
+	for _, c := range b[:6] {
+		ms = ms<<8 | int64(c)
+	}
+	return time.UnixMilli(ms), true
 }
 
 // Valid says whether s has the form of an id of this noun. It does not say that the thing exists.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/internal/id"
+	"github.com/hardshell-dev/hardshell/internal/response/conversation"
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
 
@@ -18,6 +19,10 @@ type Begin struct {
 	Store      bool
 	Background bool // readers see only what is durable, and their going away ends nothing
 	PreviousID string
+	// ConversationID is the conversation that the response continues, as it was at Revision. It must be stored; its row is
+	// durable at once, and while it runs nobody else continues the conversation.
+	ConversationID string
+	Revision       int64
 
 	// Late says that the caller need not know the row to be durable when Begin returns: it becomes so with the first
 	// events, within some milliseconds, and at the latest with the end. Sync waits for it. Where writing has just
@@ -41,6 +46,10 @@ func (s *Service) Begin(ctx context.Context, b Begin) (*Run, error) {
 		return nil, fault.New(fault.Invalid, "A background response must be stored.").WithCode("invalid_value").
 			WithParam("background").WithTry("store: true, or no background")
 	}
+	if b.ConversationID != "" && !b.Store {
+		return nil, fault.New(fault.Invalid, "A response that is not stored cannot be added to a conversation.").WithCode("invalid_value").
+			WithParam("store").WithTry("store: true, or the items of the conversation as input")
+	}
 	now := s.clock()
 	r := &Run{s: s, id: id.At(id.Response, now), org: b.Org, stored: b.Store, background: b.Background, fence: 1, begun: now,
 		unread: b.Unread && !b.Store, object: b.Object, done: make(chan struct{}), epoch: -1}
@@ -51,6 +60,9 @@ func (s *Service) Begin(ctx context.Context, b Begin) (*Run, error) {
 	if b.PreviousID != "" {
 		r.object.PreviousResponseID = &b.PreviousID
 	}
+	if b.ConversationID != "" {
+		r.object.Conversation = &openai.ConversationRef{ID: b.ConversationID}
+	}
 	r.object.Status = openai.InProgress
 	if b.Background {
 		r.object.Status = openai.Queued
@@ -60,13 +72,16 @@ func (s *Service) Begin(ctx context.Context, b Begin) (*Run, error) {
 		if err != nil {
 			return nil, err
 		}
-		if b.Late && !b.Background && b.Key == "" && !s.ailing.Load() {
+		if b.Late && !b.Background && b.Key == "" && b.ConversationID == "" && !s.ailing.Load() {
 			r.unborn = born
 		} else if err := s.db.Write(ctx, func(tx *sql.Tx) error {
 			if err := s.claimKey(tx, r, b); err != nil {
 				return err
 			}
-			return born.write(tx, s.statements, r)
+			if err := born.write(tx, s.statements, r); err != nil || b.ConversationID == "" {
+				return err
+			}
+			return conversation.Take(tx, b.Org, b.ConversationID, b.Revision, r.id)
 		}); err != nil {
 			return nil, err
 		} else {

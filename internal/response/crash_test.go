@@ -28,6 +28,10 @@ func TestMain(m *testing.M) {
 		emitUntilKilled(dir)
 		os.Exit(1)
 	}
+	if dir := os.Getenv(talkDir); dir != "" {
+		talkUntilKilled(dir)
+		os.Exit(1)
+	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -244,6 +244,9 @@ func (s *Service) sealIn(tx *sql.Tx, id string, fence int64, end *seal) error {
 	if err == nil {
 		err = forgetWork(tx, id)
 	}
+	if err == nil && end.object.Conversation != nil {
+		err = converse(tx, id, end)
+	}
 	return err
 }
 

@@ -28,6 +28,7 @@ import (
 
 	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/internal/id"
+	"github.com/hardshell-dev/hardshell/internal/response/conversation"
 	"github.com/hardshell-dev/hardshell/internal/store"
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
@@ -61,6 +62,8 @@ type Service struct {
 	packer    packer
 	statements
 	ailing atomic.Bool // the last write failed
+
+	conversations *conversation.Room
 
 	taking  sync.Mutex       // one take-over at a time
 	unmoved map[string]int64 // taken over, and their logs not moved into blocks yet; under taking
@@ -106,6 +109,9 @@ func New(ctx context.Context, o Options) (*Service, error) {
 		return nil, err
 	}
 	var err error
+	if s.conversations, err = conversation.Open(ctx, s.db, s.clock); err != nil {
+		return nil, err
+	}
 	if s.statements, err = prepare(ctx, s.db); err != nil {
 		return nil, err
 	}
@@ -173,6 +179,9 @@ func (s *Service) Close(ctx context.Context) error {
 	errs = append(errs, s.settle(context.WithoutCancel(ctx)), s.log.clear(context.WithoutCancel(ctx)), s.resign(context.WithoutCancel(ctx)))
 	return errors.Join(errs...)
 }
+
+// Conversations are what responses may continue and add to.
+func (s *Service) Conversations() *conversation.Room { return s.conversations }
 
 // missing is the answer for a response that is absent or another organisation's: the two are not to be told apart.
 func missing(id string) error {

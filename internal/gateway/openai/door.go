@@ -87,6 +87,8 @@ type Models interface {
 
 // Door is the rooms behind the API. [Rooms] makes one of the real rooms.
 type Door struct {
+	State
+
 	Agent      Agent
 	Responses  Responses
 	Containers Containers
@@ -114,6 +116,7 @@ func Register(g *gateway.Gateway, d Door) {
 		{"DELETE /v1/responses/{id}", d.deleteResponse},
 		{"POST /v1/responses/{id}/cancel", d.cancelResponse},
 		{"GET /v1/responses/{id}/input_items", d.listInputItems},
+		{"POST /v1/responses/input_tokens", d.countInput},
 		{"GET /v1/models", d.listModels},
 		{"GET /v1/models/{id...}", d.getModel},
 		{"POST /v1/containers", d.createContainer},
@@ -129,6 +132,7 @@ func Register(g *gateway.Gateway, d Door) {
 	} {
 		g.Handle(r.pattern, tenant.ScopeRun, r.serve, WriteError)
 	}
+	handle(g, d.conversationRoutes())
 	if d.Files != nil {
 		handle(g, map[string]gateway.Handler{
 			"POST /v1/files":             d.createUpload,

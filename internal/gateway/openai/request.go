@@ -80,6 +80,7 @@ func goTypeWord(e *json.UnmarshalTypeError) string {
 // elements are the request's arrays whose elements have a shape of their own.
 var elements = map[string]func() any{
 	"input": func() any { return new(wire.Item) },
+	"items": func() any { return new(wire.Item) },
 	"tools": func() any { return new(wire.Tool) },
 }
 

@@ -211,7 +211,7 @@ func (d *Door) cancelResponse(w http.ResponseWriter, r *http.Request, p tenant.P
 }
 
 func (d *Door) listInputItems(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
-	page, err := readPage(r.URL.Query())
+	page, err := readItemPage(r.URL.Query())
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package openai
 import (
 	"context"
 
+	"github.com/hardshell-dev/hardshell/internal/agent"
 	"github.com/hardshell-dev/hardshell/internal/response"
 	"github.com/hardshell-dev/hardshell/internal/tenant"
 	wire "github.com/hardshell-dev/hardshell/internal/wire/openai"
@@ -11,11 +12,13 @@ import (
 // Creator is the real agent, which gives out concrete runs.
 type Creator interface {
 	Create(ctx context.Context, p tenant.Principal, req *wire.CreateRequest) (*response.Run, error)
+	Counter
 }
 
 // Rooms makes a door of the real rooms.
-func Rooms(agent Creator, responses *response.Service, containers Containers, models Models) Door {
-	return Door{Agent: creating{agent}, Responses: kept{responses}, Containers: containers, Models: models}
+func Rooms(creator Creator, responses *response.Service, containers Containers, models Models) Door {
+	return Door{Agent: creating{creator}, Responses: kept{responses}, Containers: containers, Models: models,
+		State: State{Conversations: agent.NewConversations(responses), Counter: creator}}
 }
 
 // creating, running and kept turn the rooms' concrete types into the door's interfaces; a nil pointer must not

@@ -144,6 +144,9 @@ func (r *Response) append(b []byte) ([]byte, error) {
 	b = appendInt(append(b, `,"completed_at":`...), r.CompletedAt)
 	b = AppendString(append(b, `,"status":`...), r.Status)
 	b = strconv.AppendBool(append(b, `,"background":`...), r.Background)
+	if r.Conversation != nil {
+		b = append(AppendString(append(b, `,"conversation":{"id":`...), r.Conversation.ID), '}')
+	}
 	if b, err = appendRare(append(b, `,"error":`...), r.Error); err != nil {
 		return b, err
 	}

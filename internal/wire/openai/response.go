@@ -25,6 +25,7 @@ type Response struct {
 	CompletedAt        *int64             `json:"completed_at"`
 	Status             string             `json:"status"`
 	Background         bool               `json:"background"`
+	Conversation       *ConversationRef   `json:"conversation,omitempty"`
 	Error              *ResponseError     `json:"error"`
 	IncompleteDetails  *IncompleteDetails `json:"incomplete_details"`
 	Instructions       *string            `json:"instructions"`

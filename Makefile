@@ -6,7 +6,7 @@ LDFLAGS := -s -w -X github.com/hardshell-dev/hardshell/internal/cli.version=$(VE
 FUZZTIME ?= 60s
 export CGO_ENABLED = 0
 
-.PHONY: help build test check guards race fuzz e2e e2e-local crash bench dist clean
+.PHONY: help build test check guards race fuzz e2e e2e-local crash bench profile dist clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ crash: ## kill -9 of the real binary at 200 points while 64 clients resume (CRAS
 
 bench: build ## every benchmark: a table each (BENCH_FLAGS=-json for objects)
 	tools/check/bench $(BENCH_FLAGS)
+
+profile: ## what the compiler is told of hot functions, made anew: cmd/hardshell/default.pgo
+	tools/check/profile
 
 dist: ## release archives for every platform that builds, with SHA256SUMS
 	tools/check/dist '$(LDFLAGS)'

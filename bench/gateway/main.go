@@ -33,6 +33,7 @@ type settings struct {
 	only       string
 	dialects   string
 	binary     string
+	profile    string // a CPU profile of hardshell for each dialect goes to this folder
 	dir        string
 }
 
@@ -48,6 +49,7 @@ func main() {
 	flag.StringVar(&s.dialects, "dialect", "all", "what the upstream speaks, a list with commas: chat, openai, anthropic, bedrock, gemini")
 	flag.StringVar(&s.only, "only", "", "visit this target alone, without ratios: for a profiler")
 	flag.StringVar(&s.binary, "binary", "", "the hardshell to measure; built from this tree when empty")
+	flag.StringVar(&s.profile, "profile", "", "build hardshell with the tag profile, and leave a CPU profile for each dialect in this folder")
 	child := flag.String("child", "", "internal: be the mock or the floor")
 	upstream := flag.String("upstream", "", "internal: where the floor leads")
 	flag.Parse()
@@ -86,7 +88,7 @@ func fail(err error) {
 func measureAll(ctx context.Context, s settings, list []dialect) (*report, error) {
 	if s.binary == "" {
 		s.binary = filepath.Join(s.dir, "hardshell")
-		if err := build(ctx, s.binary); err != nil {
+		if err := build(ctx, s.binary, s.profile != ""); err != nil {
 			return nil, err
 		}
 	}

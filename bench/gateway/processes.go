@@ -76,8 +76,12 @@ func (p *processes) child(ctx context.Context, kind string, args ...string) (str
 	return strings.TrimSpace(line), nil
 }
 
-func build(ctx context.Context, binary string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", binary, "github.com/hardshell-dev/hardshell/cmd/hardshell")
+func build(ctx context.Context, binary string, profiled bool) error {
+	args := []string{"build", "-trimpath", "-o", binary}
+	if profiled {
+		args = append(args, "-tags", "profile")
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, "github.com/hardshell-dev/hardshell/cmd/hardshell")...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build hardshell: %w\n%s", err, out)
@@ -105,6 +109,9 @@ func (p *processes) hardshell(ctx context.Context, s settings, d dialect, mock s
 		if v, ok := os.LookupEnv(name); ok {
 			cmd.Env = append(cmd.Env, name+"="+v)
 		}
+	}
+	if s.profile != "" {
+		cmd.Env = append(cmd.Env, "HARDSHELL_CPUPROFILE="+filepath.Join(s.profile, d.name+".pprof"))
 	}
 	cmd.Stderr = log
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }

@@ -14,5 +14,8 @@ import (
 
 func main() {
 	ctx := cli.Signalled(context.Background())
-	os.Exit(cli.Main(ctx, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Environ()))
+	stop := profiled()
+	code := cli.Main(ctx, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Environ())
+	stop()
+	os.Exit(code)
 }

@@ -156,6 +156,9 @@ func (r ExecResult) remarks(b *strings.Builder) {
 	if r.Replaced > 0 && r.Data.Type == "" {
 		fmt.Fprintf(b, "Note: %d bytes of the output are no UTF-8; U+FFFD stands for them.\n", r.Replaced)
 	}
+	if r.Restarted != nil {
+		fmt.Fprintf(b, "Note: %s\n", r.Restarted)
+	}
 	for _, n := range r.Notices {
 		fmt.Fprintf(b, "Note: %s\n", n)
 	}

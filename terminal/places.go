@@ -31,8 +31,25 @@ type places struct {
 	serial int
 	used   int
 	closed bool
-	aside  sync.WaitGroup // places that do not answer, and that are being closed: it takes seconds
+	ended  map[string]string // why there is no place any more for a key that had one
+	reset  *Reset            // what the next result has to tell
+	aside  sync.WaitGroup    // places that do not answer, and that are being closed: it takes seconds
 }
+
+// Reset says that what earlier calls had left is gone, though nobody asked for that.
+type Reset struct {
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// The reasons of a [Reset].
+const (
+	ResetLost     = "sandbox_lost"     // it died, or did not answer
+	ResetReplaced = "sandbox_replaced" // too many policies had been used since
+)
+
+// String is a line for a model.
+func (r Reset) String() string { return "session_restarted (" + r.Reason + "): " + r.Message }
 
 // held is one place and who holds it.
 type held struct {
@@ -62,10 +79,15 @@ func (p *places) get(ctx context.Context, spec PlaceSpec) (Place, func(), error)
 	h := p.byKey[string(key)]
 	if h != nil && h.gone() {
 		p.part(h)
+		p.over(h, ResetLost)
 		h = nil
 	}
 	mine := h == nil
 	if mine {
+		if why := p.ended[string(key)]; why != "" {
+			delete(p.ended, string(key))
+			p.reset = &Reset{Reason: why, Message: "This runs in a new sandbox: what ran in the one before is gone, and so is a /tmp of its own; the workspace is as it was."}
+		}
 		p.serial++
 		h = &held{key: string(key), dir: filepath.Join(p.dir, "place"+strconv.Itoa(p.serial)), made: make(chan struct{})}
 		p.byKey[h.key] = h
@@ -120,6 +142,7 @@ func (p *places) distrust(place Place) {
 	for _, h := range p.byKey {
 		if h.isMade() && reflect.ValueOf(place).Comparable() && h.place == place {
 			p.part(h)
+			p.over(h, ResetLost)
 			h.sick = true
 		}
 	}
@@ -150,6 +173,26 @@ func (h *held) gone() bool {
 	}
 }
 
+// over notes why a place that was there is none any more; p.mu is held.
+func (p *places) over(h *held, why string) {
+	if !h.isMade() || h.err != nil {
+		return // there was none
+	}
+	if p.ended == nil {
+		p.ended = map[string]string{}
+	}
+	p.ended[h.key] = why
+}
+
+// news is what is to be told of a sandbox that is another one, once.
+func (p *places) news() *Reset {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.reset
+	p.reset = nil
+	return r
+}
+
 // part takes a place out of use; p.mu is held.
 func (p *places) part(h *held) {
 	if p.byKey[h.key] == h {
@@ -173,6 +216,7 @@ func (p *places) release(h *held) {
 			}
 		}
 		p.part(oldest)
+		p.over(oldest, ResetReplaced)
 		over = append(over, oldest)
 	}
 	for _, o := range over {

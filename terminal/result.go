@@ -52,11 +52,12 @@ type ExecResult struct {
 	Denial  *sandbox.Denial
 	Profile string // digest of all that confined it
 
-	Failure string // "timeout", "denied", "signal", "io", "rejected" or empty
-	Message string // of the failure, in one sentence
-	Stage   string // of an "io" failure
-	Aborted bool   // the person ended the turn
-	Notices []string
+	Failure   string // "timeout", "denied", "signal", "io", "rejected" or empty
+	Message   string // of the failure, in one sentence
+	Stage     string // of an "io" failure
+	Aborted   bool   // the person ended the turn
+	Notices   []string
+	Restarted *Reset // before this call, and not by request
 
 	output process.ExecToolCallOutput
 }
@@ -120,9 +121,10 @@ func (r ExecResult) MarshalJSON() ([]byte, error) {
 		Notices    []string        `json:"notices,omitempty"`
 		TurnEnded  bool            `json:"turn_ended,omitempty"`
 		SessionRun bool            `json:"running,omitempty"`
+		Restarted  *Reset          `json:"session_restarted,omitempty"`
 	}{body, r.ExitCode, metadata{r.ExitCode, round(r.WallTime, 10)}, round(r.WallTime, 10_000), r.TokenCount(), r.SessionID, r.ProcessID, r.State, r.Fired, r.Match, r.Ready,
 		r.Prompt, r.Password, r.Command, r.Signal, r.TimedOut, r.Timeout.Milliseconds(), count{r.Stdout, r.Stderr}, r.Replaced, r.data(), r.CwdBefore, r.CwdAfter, r.isolation(),
-		r.Outside, r.Denial, r.Profile, r.Failure, r.Stage, r.Message, r.Notices, r.Aborted, r.living()}
+		r.Outside, r.Denial, r.Profile, r.Failure, r.Stage, r.Message, r.Notices, r.Aborted, r.living(), r.Restarted}
 	return json.Marshal(view)
 }
 

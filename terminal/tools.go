@@ -177,6 +177,9 @@ func (i ToolInvocation) finish(r *execRequest, result *ExecResult, err error, bu
 		}
 	}
 	result.Notices = append(notes, result.Notices...)
+	if !result.ranNothing() {
+		result.Restarted = i.Session.places.news()
+	}
 	if result.Denial != nil && !i.Turn.ApprovalPolicy.Retries(r.call) && result.Failure == "denied" {
 		result.Notices = append(result.Notices, howToAsk)
 	}

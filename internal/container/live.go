@@ -39,30 +39,41 @@ func (s *Service) Ready(ctx context.Context, org, containerID string) (Surroundi
 // other, so the container is in use while it runs, and it has no time limit but its own: it is for the caller to end. Where
 // the runtime's commands cannot be talked to, it is fault.Unsupported.
 func (s *Service) Live(ctx context.Context, org, containerID string, c process.Command) (*process.Job, error) {
-	if _, err := s.Usable(ctx, org, containerID); err != nil {
-		return nil, err
-	}
-	p, ws, err := s.prepare(ctx, containerID)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.disk.admit(p); err != nil {
-		return nil, err
-	}
-	if err := s.begin(p); err != nil {
-		return nil, err
-	}
-	job, err := s.startLive(ctx, p, ws, c)
-	if err != nil {
-		s.leave(p)
-	}
+	job, _, err := s.live(ctx, org, containerID, c)
 	return job, err
 }
 
-func (s *Service) startLive(ctx context.Context, p *place, ws Workspace, c process.Command) (*process.Job, error) {
+// LiveTold is Live that says, once, that the container had lost its box before this command, with every process.
+func (s *Service) LiveTold(ctx context.Context, org, containerID string, c process.Command) (job *process.Job, restarted bool, err error) {
+	job, b, err := s.live(ctx, org, containerID, c)
+	return job, err == nil && b.restarted(), err
+}
+
+func (s *Service) live(ctx context.Context, org, containerID string, c process.Command) (*process.Job, *boot, error) {
+	if _, err := s.Usable(ctx, org, containerID); err != nil {
+		return nil, nil, err
+	}
+	p, ws, err := s.prepare(ctx, containerID)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.disk.admit(p); err != nil {
+		return nil, nil, err
+	}
+	if err := s.begin(p); err != nil {
+		return nil, nil, err
+	}
+	job, b, err := s.startLive(ctx, p, ws, c)
+	if err != nil {
+		s.leave(p)
+	}
+	return job, b, err
+}
+
+func (s *Service) startLive(ctx context.Context, p *place, ws Workspace, c process.Command) (*process.Job, *boot, error) {
 	b, tree, err := s.box(ctx, p)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	e := &Execution{service: s, place: p, tree: tree, workspace: ws, timeout: c.Timeout, chars: s.limits.output(0), begun: s.now(),
 		widen: func() {}, done: make(chan struct{})}
@@ -70,17 +81,17 @@ func (s *Service) startLive(ctx context.Context, p *place, ws Workspace, c proce
 	e.job, b, err = s.startIn(ctx, p, b, c)
 	if err != nil {
 		e.span.close()
-		return nil, failed(err, "The command could not be started.")
+		return nil, nil, failed(err, "The command could not be started.")
 	}
 	job, ok := e.job.(*process.Job)
 	if !ok {
 		e.job.Kill()
 		e.span.close()
-		return nil, fault.New(fault.Unsupported, "Commands of a %s container cannot be typed at.", s.runtime.Name())
+		return nil, nil, fault.New(fault.Unsupported, "Commands of a %s container cannot be typed at.", s.runtime.Name())
 	}
 	e.boot, e.isolation = b, b.box.Isolation()
 	s.watchOver(context.WithoutCancel(ctx), e)
-	return job, nil
+	return job, b, nil
 }
 
 // EndLive ends the commands that an earlier gateway left running under keys with a prefix: nobody can talk to them any more.

@@ -29,6 +29,7 @@ type HallConfig struct {
 	Observe func(p tenant.Principal, containerID string) (terminal.Observer, error)
 	Locks   string        // as in [Config]; a container counts as one repository
 	Idle    time.Duration // after which a client that asks nothing has gone away; 0 is 30 minutes
+	Away    time.Duration // the same of one that listened, and no longer does; 0 is 5 minutes
 	Most    int           // sessions of one key; 0 is 64
 	Clock   session.Clock // nil is the machine's
 	Version string        // of the program
@@ -37,6 +38,7 @@ type HallConfig struct {
 
 const (
 	defaultIdle = 30 * time.Minute
+	defaultAway = 5 * time.Minute
 	defaultMost = 64
 
 	sessionHeader = "Mcp-Session-Id"
@@ -64,13 +66,15 @@ type guest struct {
 	who     tenant.Principal
 	server  *mcp.Server
 	handler http.Handler
-	visits  map[*mcp.ServerSession]*visit // Hall.mu guards it
+	visits  map[*mcp.ServerSession]*visit // Hall.mu guards these
+	lines   map[string]*line              // by session
 }
 
 // visit is one session that has called a tool.
 type visit struct {
 	mu    sync.Mutex
-	door  *door  // nil before the first call, and after the end
+	door  *door // nil before the first call, and after the end
+	back  *hosted
 	place string // the container's id
 	own   bool   // it was made for this session
 	gone  string // the container before, which had expired; told once
@@ -82,6 +86,9 @@ type visit struct {
 func NewHall(c HallConfig) *Hall {
 	if c.Idle <= 0 {
 		c.Idle = defaultIdle
+	}
+	if c.Away <= 0 {
+		c.Away = defaultAway
 	}
 	if c.Most <= 0 {
 		c.Most = defaultMost
@@ -112,6 +119,7 @@ func (h *Hall) Serve(w http.ResponseWriter, r *http.Request, p tenant.Principal)
 	case name != "" && r.Method == http.MethodDelete:
 		h.end(g, name) // the SDK waits for the calls that are under way
 	}
+	defer h.connected(g, name, r.Method == http.MethodGet)()
 	g.handler.ServeHTTP(w, r)
 	return nil
 }
@@ -126,7 +134,7 @@ func (h *Hall) guest(p tenant.Principal) (*guest, error) {
 	if g := h.keys[p.KeyID]; g != nil {
 		return g, nil
 	}
-	g := &guest{who: p, visits: map[*mcp.ServerSession]*visit{}}
+	g := &guest{who: p, visits: map[*mcp.ServerSession]*visit{}, lines: map[string]*line{}}
 	g.server = newServer(Config{Version: h.c.Version, Logger: h.c.Logger}, hostedInstructions, hostedSpecs(),
 		func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return h.handle(ctx, g, req)
@@ -155,15 +163,45 @@ func (h *Hall) handle(ctx context.Context, g *guest, req *mcp.CallToolRequest) (
 	}
 	opening, cancel := context.WithTimeout(ctx, Bound/2)
 	defer cancel()
-	d, news, err := h.doorOf(opening, g, v, req)
+	d, back, news, reset, err := h.doorOf(opening, g, v, req)
 	if err != nil {
 		return broken("container", err), nil
 	}
 	result, err := d.serve(ctx, req, h.c.Clock.Now().Sub(began))
-	if news != "" && result != nil {
+	if result == nil {
+		return result, err
+	}
+	if reset == nil {
+		if reset = back.news(); reset != nil {
+			news += reset.String() + "\n"
+		}
+	}
+	if reset != nil {
+		tell(result, reset)
+	}
+	if news != "" {
 		result.Content = append([]mcp.Content{&mcp.TextContent{Text: news}}, result.Content...)
 	}
 	return result, err
+}
+
+// The reasons of a [terminal.Reset] that only a container has.
+const (
+	resetExpired   = "container_expired"
+	resetContainer = "container_restarted"
+)
+
+// tell puts a reset where programs look for it.
+func tell(result *mcp.CallToolResult, reset *terminal.Reset) {
+	switch s := result.StructuredContent.(type) {
+	case terminal.ExecResult:
+		s.Restarted = reset
+		result.StructuredContent = s
+	case map[string]any:
+		s["session_restarted"] = reset
+	case nil:
+		result.StructuredContent = map[string]any{"session_restarted": reset}
+	}
 }
 
 // visit is the session's, a new one at its first call. It ends with the session.
@@ -190,19 +228,19 @@ func (h *Hall) visit(g *guest, s *mcp.ServerSession) (*visit, error) {
 
 // doorOf is the session's door, and what is to be told of its container. One that was made for the session and has expired
 // meanwhile is replaced.
-func (h *Hall) doorOf(ctx context.Context, g *guest, v *visit, req *mcp.CallToolRequest) (d *door, news string, err error) {
+func (h *Hall) doorOf(ctx context.Context, g *guest, v *visit, req *mcp.CallToolRequest) (d *door, back *hosted, news string, reset *terminal.Reset, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.over {
-		return nil, "", fault.New(fault.Unavailable, "The session has ended.")
+		return nil, nil, "", nil, fault.New(fault.Unavailable, "The session has ended.")
 	}
 	if v.door != nil {
 		_, err := h.c.Containers.Usable(ctx, g.who.Org, v.place)
 		if err == nil {
-			return v.door, "", nil
+			return v.door, v.back, "", nil, nil
 		}
 		if kind := fault.KindOf(err); !v.own || kind != fault.Expired && kind != fault.NotFound {
-			return nil, "", err
+			return nil, nil, "", nil, err
 		}
 		h.shut(v)
 		v.gone = v.place
@@ -213,34 +251,35 @@ func (h *Hall) doorOf(ctx context.Context, g *guest, v *visit, req *mcp.CallTool
 	} else {
 		made, err := h.c.Containers.Create(ctx, g.who.Org, container.CreateSpec{Name: "mcp"})
 		if err != nil {
-			return nil, "", err
+			return nil, nil, "", nil, err
 		}
 		place = made.ID
 	}
-	if d, err = h.open(ctx, g, place); err != nil {
+	if d, back, err = h.open(ctx, g, place); err != nil {
 		if own {
 			err = errors.Join(err, h.c.Containers.Delete(context.WithoutCancel(ctx), g.who.Org, place))
 		}
-		return nil, "", err
+		return nil, nil, "", nil, err
 	}
-	v.door, v.place, v.own = d, place, own
+	v.door, v.back, v.place, v.own = d, back, place, own
 	news = "In container " + place + ".\n"
 	if v.gone != "" {
-		news = "Container " + v.gone + " has ended, with its files and sessions. This is a new, empty one: " + place + ".\n"
+		reset = &terminal.Reset{Reason: resetExpired, Message: "Container " + v.gone + " has ended, with its files and sessions. This is a new, empty one: " + place + "."}
+		news = reset.String() + "\n"
 		v.gone = ""
 	}
-	return d, news, nil
+	return d, back, news, reset, nil
 }
 
 // open makes a door to a container.
-func (h *Hall) open(ctx context.Context, g *guest, place string) (*door, error) {
+func (h *Hall) open(ctx context.Context, g *guest, place string) (*door, *hosted, error) {
 	found, err := h.c.Containers.Ready(ctx, g.who.Org, place)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	c, err := h.c.Containers.Get(ctx, g.who.Org, place)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	network := "off"
 	if c.Network != nil && c.Network.Type == egress.TypeAllowlist {
@@ -248,16 +287,17 @@ func (h *Hall) open(ctx context.Context, g *guest, place string) (*door, error) 
 	}
 	if h.c.Locks != "" {
 		if err := os.MkdirAll(h.c.Locks, 0o700); err != nil {
-			return nil, fmt.Errorf("make the folder of locks: %w", err)
+			return nil, nil, fmt.Errorf("make the folder of locks: %w", err)
 		}
 	}
 	observer, err := h.c.Observe(g.who, place)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	backend := &hosted{containers: h.c.Containers, org: g.who.Org, id: place, found: found, network: network, key: hostedKey + strings.ToLower(rand.Text()) + "-"}
-	return open(context.WithoutCancel(ctx), Config{Terminal: backend.session(h.c.Containers.Facts(ctx), observer), Clock: h.c.Clock, Logger: h.c.Logger,
+	d, err := open(context.WithoutCancel(ctx), Config{Terminal: backend.session(h.c.Containers.Facts(ctx), observer), Clock: h.c.Clock, Logger: h.c.Logger,
 		Locks: h.c.Locks, Repository: func(string) string { return "container " + place }})
+	return d, backend, err
 }
 
 // end kills what a session of a key runs, so that nothing waits for it.
@@ -299,6 +339,7 @@ func (h *Hall) shut(v *visit) {
 func (h *Hall) Close(ctx context.Context) error {
 	h.mu.Lock()
 	h.closed = true
+	h.hangUp()
 	var sessions []*mcp.ServerSession
 	var visits []*visit
 	for _, g := range h.keys {

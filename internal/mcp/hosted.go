@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"path"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/internal/container"
@@ -25,6 +26,7 @@ type hosted struct {
 	found                 container.Surroundings
 	network               string // in the words of a report
 	key                   string // before the keys of its commands: those of two sessions never meet
+	restarted             atomic.Bool
 }
 
 var _ terminal.ElsewhereBackend = (*hosted)(nil)
@@ -53,7 +55,19 @@ func (*hosted) Denial(terminal.Place, terminal.PlaceSpec, string, int, []byte) (
 // Start starts a command in the container, which boots it again if it must.
 func (h *hosted) Start(ctx context.Context, c process.Command) (*process.Job, error) {
 	c.Key = h.key + c.Key
-	return h.containers.Live(ctx, h.org, h.id, c)
+	job, restarted, err := h.containers.LiveTold(ctx, h.org, h.id, c)
+	if restarted {
+		h.restarted.Store(true)
+	}
+	return job, err
+}
+
+// news is what is to be told of the container's end, once.
+func (h *hosted) news() *terminal.Reset {
+	if !h.restarted.Swap(false) {
+		return nil
+	}
+	return &terminal.Reset{Reason: resetContainer, Message: "Container " + h.id + " was restarted before this command: its files are there, the processes of earlier commands are gone."}
 }
 
 // Report is how strong the container is.

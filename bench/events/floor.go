@@ -16,24 +16,24 @@ import (
 // floor is the least durable log that can be, on the same SQLite with the same settings: each of n responses hands the
 // bytes of its next event to one writer and waits; the writer takes whatever waits and commits it as one row. It knows no
 // numbers, owners or readers, and nothing can be read of it again.
-func floor(dir string, span time.Duration, n int) (perSecond float64, err error) {
+func floor(dir string, span time.Duration, n int) (r Result, err error) {
 	tmp, err := os.MkdirTemp(dir, "hardshell-events-")
 	if err != nil {
-		return 0, err
+		return r, err
 	}
 	defer os.RemoveAll(tmp)
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(tmp, "floor.db")+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate")
 	if err != nil {
-		return 0, err
+		return r, err
 	}
 	defer db.Close()
 	db.SetMaxOpenConns(1)
 	if _, err := db.Exec(`CREATE TABLE segment (id INTEGER PRIMARY KEY, data BLOB)`); err != nil {
-		return 0, err
+		return r, err
 	}
 	insert, err := db.Prepare(`INSERT INTO segment (data) VALUES ($1)`)
 	if err != nil {
-		return 0, err
+		return r, err
 	}
 	defer insert.Close()
 
@@ -74,7 +74,7 @@ func floor(dir string, span time.Duration, n int) (perSecond float64, err error)
 		wrote <- failure
 	}()
 	var count atomic.Int64
-	start := time.Now()
+	start, before := time.Now(), spent()
 	err = each(n, func(i int) error {
 		done := make(chan struct{}, 1)
 		ev, events := delta(), int64(0)
@@ -92,7 +92,8 @@ func floor(dir string, span time.Duration, n int) (perSecond float64, err error)
 	})
 	took := time.Since(start)
 	close(waiting)
-	return float64(count.Load()) / took.Seconds(), errors.Join(err, <-wrote)
+	r = Result{PerSecond: float64(count.Load()) / took.Seconds(), CPU: (spent() - before) / float64(max(1, count.Load()))}
+	return r, errors.Join(err, <-wrote)
 }
 
 func commit(db *sql.DB, insert *sql.Stmt, row []byte) error {

@@ -23,6 +23,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -40,7 +41,9 @@ type Result struct {
 	LagP50    float64 `json:"lag_p50_ms"`
 	LagP99    float64 `json:"lag_p99_ms"`
 	Seal      float64 `json:"seal_s"` // to end all responses afterwards
+	CPU       float64 `json:"cpu_us_per_event"` // processor time, also of moving events into blocks
 	Floor     float64 `json:"floor_events_per_second,omitempty"`
+	FloorCPU  float64 `json:"floor_cpu_us_per_event,omitempty"`
 	OfFloor   float64 `json:"of_floor,omitempty"`
 	Hold      string  `json:"hold,omitempty"`
 	Held      *bool   `json:"held,omitempty"`
@@ -87,7 +90,7 @@ func run(dir string, span time.Duration, rounds int, only string, asJSON bool) e
 			turns = rounds
 		}
 		var taken []Result
-		var floors []float64
+		var floors []Result
 		for range turns {
 			r, err := take(dir, span, m.runs, m.do)
 			if err != nil {
@@ -97,17 +100,16 @@ func run(dir string, span time.Duration, rounds int, only string, asJSON bool) e
 			if turns == 1 {
 				continue
 			}
-			perSecond, err := floor(dir, span, m.runs)
+			f, err := floor(dir, span, m.runs)
 			if err != nil {
 				return fmt.Errorf("the floor at %d: %w", m.runs, err)
 			}
-			floors = append(floors, perSecond)
+			floors = append(floors, f)
 		}
-		slices.SortFunc(taken, func(a, b Result) int { return cmp.Compare(a.PerSecond, b.PerSecond) })
-		r := taken[len(taken)/2] // the median turn
+		r := median(taken)
 		if len(floors) > 0 {
-			slices.Sort(floors)
-			r.Floor = floors[len(floors)/2]
+			f := median(floors)
+			r.Floor, r.FloorCPU = f.PerSecond, f.CPU
 			r.OfFloor = r.PerSecond / r.Floor
 		}
 		r.Name, r.Hold = m.name, m.hold
@@ -120,18 +122,33 @@ func run(dir string, span time.Duration, rounds int, only string, asJSON bool) e
 	return show(results, asJSON)
 }
 
+// median is the turn in the middle.
+func median(turns []Result) Result {
+	slices.SortFunc(turns, func(a, b Result) int { return cmp.Compare(a.PerSecond, b.PerSecond) })
+	return turns[len(turns)/2]
+}
+
+// spent is the processor time that this process has taken, in microseconds.
+func spent() float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e3
+}
+
 func show(results []Result, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(os.Stdout).Encode(map[string]any{"bench": "events", "event_bytes": eventBytes(), "cpus": runtime.NumCPU(), "results": results})
 	}
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "durable events, %d bytes each\tresponses\tevents/s\tlag p50 ms\tlag p99 ms\tseal all s\tfloor events/s\tof floor\thold\t\n", eventBytes())
+	fmt.Fprintf(w, "durable events, %d bytes each\tresponses\tevents/s\tlag p50 ms\tlag p99 ms\tseal all s\tcpu µs\tfloor events/s\tcpu µs\tof floor\thold\t\n", eventBytes())
 	for _, r := range results {
 		verdict := ""
 		if r.Held != nil {
 			verdict = map[bool]string{true: "yes", false: "NO"}[*r.Held]
 		}
-		fmt.Fprintf(w, "%s\t%d\t%.0f\t%.2f\t%.2f\t%.2f\t%.0f\t%.2f\t%s\t%s\n", r.Name, r.Responses, r.PerSecond, r.LagP50, r.LagP99, r.Seal, r.Floor, r.OfFloor, r.Hold, verdict)
+		fmt.Fprintf(w, "%s\t%d\t%.0f\t%.2f\t%.2f\t%.2f\t%.2f\t%.0f\t%.2f\t%.2f\t%s\t%s\n", r.Name, r.Responses, r.PerSecond, r.LagP50, r.LagP99, r.Seal, r.CPU, r.Floor, r.FloorCPU, r.OfFloor, r.Hold, verdict)
 	}
 	return w.Flush()
 }
@@ -189,11 +206,11 @@ func take(dir string, span time.Duration, n int, do func(*bench) error) (r Resul
 	var stop context.CancelFunc
 	b.end, stop = context.WithTimeout(ctx, span)
 	defer stop()
-	start := time.Now()
+	start, before := time.Now(), spent()
 	if err := do(b); err != nil {
 		return r, err
 	}
-	r = Result{Responses: n, Events: b.count.Load(), PerSecond: float64(b.count.Load()) / time.Since(start).Seconds()}
+	r = Result{CPU: (spent() - before) / float64(max(1, b.count.Load())), Responses: n, Events: b.count.Load(), PerSecond: float64(b.count.Load()) / time.Since(start).Seconds()}
 	slices.Sort(b.lags)
 	r.LagP50, r.LagP99 = quantile(b.lags, 0.5), quantile(b.lags, 0.99)
 	start = time.Now()

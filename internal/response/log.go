@@ -38,6 +38,7 @@ type eventLog struct {
 
 	mu     sync.Mutex
 	dirty  []*Run
+	spare  []*Run // room for the next dirty, empty
 	urgent bool
 	closed bool
 	wake   chan struct{} // for run, one token
@@ -90,13 +91,17 @@ func (l *eventLog) nudge() {
 // enqueue puts a run on the list of those with events that are not durable. The caller has set r.queued.
 func (l *eventLog) enqueue(r *Run, urgent bool) {
 	l.mu.Lock()
-	if len(l.dirty) == 0 {
+	first := len(l.dirty) == 0
+	if first {
 		l.since = time.Now()
 	}
 	l.dirty = append(l.dirty, r)
+	news := first || urgent && !l.urgent // else run is about to look anyway
 	l.urgent = l.urgent || urgent
 	l.mu.Unlock()
-	l.nudge()
+	if news {
+		l.nudge()
+	}
 }
 
 // hurry says that somebody waits for durability.
@@ -203,14 +208,14 @@ func (l *eventLog) flush() {
 // gather takes the events that wait, up to the size of a segment, and encodes them.
 func (l *eventLog) gather() {
 	l.mu.Lock()
-	runs := l.dirty
-	l.dirty, l.urgent = nil, false
+	taken := l.dirty
+	l.dirty, l.spare, l.urgent = l.spare, nil, false
 	if len(l.dead) >= buryBatch {
 		l.burying, l.dead = l.dead, nil
 	}
 	l.mu.Unlock()
 	l.parts = l.parts[:0]
-	size := 0
+	runs, size := taken, 0
 	for len(runs) > 0 && size < segmentBytes {
 		r := runs[0]
 		runs = runs[1:]
@@ -230,11 +235,14 @@ func (l *eventLog) gather() {
 		}
 		r.mu.Unlock()
 	}
+	l.mu.Lock()
 	if len(runs) > 0 {
-		l.mu.Lock()
 		l.dirty, l.urgent = append(runs, l.dirty...), true
-		l.mu.Unlock()
+	} else {
+		clear(taken)
+		l.spare = taken[:0]
 	}
+	l.mu.Unlock()
 	l.encode()
 }
 
@@ -377,8 +385,9 @@ func (l *eventLog) settle(written segment, epoch int64) {
 	if seg.id != 0 {
 		l.nextID++
 	}
-	// The first claim is held here until every run has made its own: a quick one may give its back before that.
-	seg.refs = 1
+	// Every run's claim stands before the first gives its back; what is not claimed then is given back at the end.
+	seg.refs = 1 + len(l.parts)
+	unclaimed := 1
 	l.mu.Lock()
 	l.live = append(l.live, seg)
 	l.bytes += seg.bytes
@@ -388,6 +397,7 @@ func (l *eventLog) settle(written segment, epoch int64) {
 		p := &l.parts[i]
 		r := p.run
 		if p.stale {
+			unclaimed++
 			r.lose(taken(r.id))
 			continue
 		}
@@ -395,12 +405,12 @@ func (l *eventLog) settle(written segment, epoch int64) {
 		r.mu.Lock()
 		if r.phase == ended && r.unsealed == nil {
 			r.mu.Unlock() // sealed meanwhile, with all its events
+			unclaimed++
 			continue
 		}
 		r.durable = p.frames[len(p.frames)-1].Seq + 1
 		r.unborn = nil
 		r.segments = append(r.segments, pin{seg, r.durable - 1})
-		l.pin(seg)
 		r.wakeLocked(true)
 		rest := !r.resting && (r.durable-r.ring.first >= restEvents || r.ring.bytes >= restBytes)
 		r.resting = r.resting || rest
@@ -410,7 +420,9 @@ func (l *eventLog) settle(written segment, epoch int64) {
 		}
 	}
 	clear(l.parts) // the events are to be let go when their runs let them go
-	l.release([]pin{{segment: seg}})
+	l.mu.Lock()
+	l.giveBackLocked(seg, unclaimed)
+	l.mu.Unlock()
 	if crowded {
 		l.evict()
 	}

@@ -21,12 +21,6 @@ type pin struct {
 	last    int64
 }
 
-func (l *eventLog) pin(seg *segment) {
-	l.mu.Lock()
-	seg.refs++
-	l.mu.Unlock()
-}
-
 // release gives claims back; a segment that nobody claims dies with the next flush.
 func (l *eventLog) release(pins []pin) {
 	if len(pins) == 0 {
@@ -35,9 +29,14 @@ func (l *eventLog) release(pins []pin) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range pins {
-		if p.segment.refs--; p.segment.refs == 0 {
-			l.buryLocked(p.segment)
-		}
+		l.giveBackLocked(p.segment, 1)
+	}
+}
+
+// giveBackLocked takes n claims off a segment.
+func (l *eventLog) giveBackLocked(seg *segment, n int) {
+	if seg.refs -= n; seg.refs == 0 {
+		l.buryLocked(seg)
 	}
 }
 

@@ -297,10 +297,23 @@ func (r *Run) Sync(ctx context.Context) error {
 	if r.unborn != nil {
 		last = max(last, 0) // the row becomes durable with the first event
 	}
-	sub := newSubscription(r.s, r, r.id, last, true)
+	if r.durable > last {
+		r.mu.Unlock()
+		return nil
+	}
 	r.mu.Unlock()
-	return sub.reached(ctx)
+	sub := syncPlaces.Get().(*Subscription)
+	sub.s, sub.run, sub.id, sub.next = r.s, r, r.id, last+1
+	err := sub.reached(ctx)
+	if err == nil { // then nobody knows it any more, and its channel is empty
+		sub.s, sub.run, sub.id = nil, nil, ""
+		syncPlaces.Put(sub)
+	}
+	return err
 }
+
+// syncPlaces keeps the places from which Sync waits: it does so for every event of those who wait for each.
+var syncPlaces = sync.Pool{New: func() any { return &Subscription{durable: true, wake: make(chan struct{}, 1)} }}
 
 // SetContainer records the container that the response uses. It is durable with the next event that is.
 func (r *Run) SetContainer(id string) {

@@ -61,8 +61,11 @@ func (oneShot) Run(ctx context.Context, r *execRequest, attempt SandboxAttempt, 
 		shown.Write(chunk.Data)
 		sniffed.Write(chunk.Stream, chunk.Data)
 		told.write(chunk.Stream, chunk.Data)
+		if r.sink != nil {
+			r.sink(chunk.Stream, chunk.Data)
+		}
 	}
-	out, err := job.Output(lasting, 0)
+	out, err := job.Output(lasting, r.keep)
 	out.Timeout = cmd.Timeout
 	result.output = out
 	result.WallTime = time.Since(began)

@@ -25,6 +25,8 @@ type execRequest struct {
 	sealed   [32]byte // of what was decided: what runs is compared with it
 	freeform bool
 	note     string // for the model, about how it runs
+	keep     int    // bytes of each stream in the result; 0 is the usual
+	sink     func(stream int, data []byte)
 
 	live *liveRequest // nil for a one-shot command
 }

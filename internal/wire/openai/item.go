@@ -44,23 +44,26 @@ const (
 // UnmarshalJSON keeps the bytes and reads the header. A missing type means a message when there is a role, and a
 // reference when there is only an id, as the SDKs send them.
 func (i *Item) UnmarshalJSON(data []byte) error {
-	var head struct {
-		Type   *string `json:"type"`
-		ID     string  `json:"id"`
-		CallID string  `json:"call_id"`
-		Role   string  `json:"role"`
-		Status string  `json:"status"`
+	h, ok := readHead(data)
+	if !ok {
+		var slow struct {
+			Type   string `json:"type"`
+			ID     string `json:"id"`
+			CallID string `json:"call_id"`
+			Role   string `json:"role"`
+			Status string `json:"status"`
+		}
+		if err := json.Unmarshal(data, &slow); err != nil {
+			return err
+		}
+		h = head{slow.Type, slow.ID, slow.CallID, slow.Role, slow.Status}
 	}
-	if err := json.Unmarshal(data, &head); err != nil {
-		return err
-	}
-	*i = Item{ID: head.ID, CallID: head.CallID, Role: head.Role, Status: head.Status, Raw: bytes.Clone(data)}
+	*i = Item{Type: h.typ, ID: h.id, CallID: h.callID, Role: h.role, Status: h.status, Raw: bytes.Clone(data)}
 	switch {
-	case head.Type != nil && *head.Type != "":
-		i.Type = *head.Type
-	case head.Role != "":
+	case i.Type != "":
+	case i.Role != "":
 		i.Type = TypeMessage
-	case head.ID != "":
+	case i.ID != "":
 		i.Type = TypeItemReference
 	}
 	return nil
@@ -350,6 +353,13 @@ type ShellCall struct {
 	Action      ShellAction      `json:"action"`
 	Environment *ItemEnvironment `json:"environment"`
 	CreatedBy   string           `json:"created_by,omitempty"`
+	Approval    *ItemApproval    `json:"approval,omitempty"` // ours: what a person is or was asked about it
+}
+
+// ItemApproval is a question about a call and where it stands: pending, approved, denied, expired or cancelled.
+type ItemApproval struct {
+	ID     string `json:"id"`
+	Status string `json:"status"`
 }
 
 // ShellAction is what to run. TimeoutMS and MaxOutputLength are null when the model set none.
@@ -425,7 +435,7 @@ type Receipt struct {
 	Restarted bool `json:"restarted,omitempty"`
 
 	Signal string `json:"signal,omitempty"`
-	Reason string `json:"reason,omitempty"` // timed_out | cancelled | memory_limit | disk_limit | disk_full | process_limit | not_started | interrupted | output_lost
+	Reason string `json:"reason,omitempty"` // timed_out | cancelled | memory_limit | disk_limit | disk_full | process_limit | not_started | interrupted | output_lost | denied
 	// Blocked is what the network policy let the container's commands not reach meanwhile, with what would allow it.
 	Blocked []string `json:"blocked,omitempty"`
 }

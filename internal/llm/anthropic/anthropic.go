@@ -43,6 +43,7 @@ type Provider struct {
 
 var _ llm.Provider = (*Provider)(nil)
 var _ llm.Checker = (*Provider)(nil)
+var _ llm.Omitter = (*Provider)(nil)
 
 // New makes a Provider. It asks nobody.
 func New(o Options) *Provider {
@@ -79,6 +80,9 @@ func (p *Provider) Check(r llm.Request) error {
 	_, err := p.dialect.Body(r)
 	return err
 }
+
+// Omits implements [llm.Omitter].
+func (p *Provider) Omits(r llm.Request) []string { return llm.Omitted(r, LeftOut(), p.dialect.Body) }
 
 // maxPauses bounds how often an answer may pause in one turn.
 const maxPauses = 10

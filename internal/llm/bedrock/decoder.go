@@ -26,6 +26,8 @@ type decoder struct {
 	stop   string
 	frames int
 	said   bool // something of it has reached the turn
+
+	scratch []byte
 }
 
 // piece is a content block as it grows. Most models open no block for text: the first delta does.
@@ -76,6 +78,11 @@ func (d *decoder) Frame(f sse.Event, more bool) error {
 }
 
 func (d *decoder) event(name string, data []byte) error {
+	if name == wire.EventBlockDelta {
+		if index, text, ok := fastText(data, &d.scratch); ok {
+			return d.text(index, text)
+		}
+	}
 	var ev wire.Event
 	switch name {
 	case wire.EventBlockStart, wire.EventBlockDelta, wire.EventBlockStop, wire.EventMessageStop, wire.EventMetadata:
@@ -126,8 +133,25 @@ func (d *decoder) start(index int, use *wire.ToolUse) error {
 	return nil
 }
 
+// text grows a block of text.
+func (d *decoder) text(index int, text []byte) error {
+	p := d.open[index]
+	if p == nil {
+		p = &piece{}
+		d.open[index] = p
+	}
+	if !p.foreign && len(text) > 0 {
+		d.said = true
+		d.turn.Hold(text)
+	}
+	return nil
+}
+
 // delta grows a block.
 func (d *decoder) delta(index int, delta wire.Delta) error {
+	if delta.Text != nil && *delta.Text != "" {
+		return d.text(index, []byte(*delta.Text))
+	}
 	p := d.open[index]
 	if p == nil {
 		if delta.ToolUse != nil {
@@ -138,9 +162,6 @@ func (d *decoder) delta(index int, delta wire.Delta) error {
 	}
 	switch {
 	case p.foreign:
-	case delta.Text != nil && *delta.Text != "":
-		d.said = true
-		d.turn.Hold([]byte(*delta.Text))
 	case delta.ToolUse != nil && p.call != nil:
 		p.call.Write(delta.ToolUse.Input)
 	case delta.Reasoning != nil:

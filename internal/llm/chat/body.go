@@ -88,7 +88,11 @@ func (d Dialect) tools(req *openai.ChatRequest, r llm.Request) error {
 		}
 		req.Tools = append(req.Tools, openai.ChatTool{Type: "function", Function: f})
 	}
-	switch choice.Mode {
+	mode := choice.Mode
+	if mode == "function" && !d.Vendor && len(req.Tools) == 1 {
+		mode = "required" // the same of one function, and llama.cpp takes an object for auto
+	}
+	switch mode {
 	case "":
 	case "function":
 		var forced struct {
@@ -100,7 +104,7 @@ func (d Dialect) tools(req *openai.ChatRequest, r llm.Request) error {
 		forced.Type, forced.Function.Name = "function", choice.Name
 		req.ToolChoice, _ = openai.Marshal(forced) // strings always marshal
 	default:
-		req.ToolChoice = json.RawMessage(`"` + choice.Mode + `"`)
+		req.ToolChoice = json.RawMessage(`"` + mode + `"`)
 	}
 	if len(req.Tools) > 0 {
 		req.ParallelToolCalls = r.ParallelToolCalls

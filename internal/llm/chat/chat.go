@@ -35,6 +35,7 @@ type Provider struct {
 
 var _ llm.Provider = (*Provider)(nil)
 var _ llm.Checker = (*Provider)(nil)
+var _ llm.Omitter = (*Provider)(nil)
 
 // New makes a Provider. It asks nobody.
 func New(o Options) *Provider {
@@ -68,6 +69,9 @@ func (p *Provider) Check(r llm.Request) error {
 	_, err := p.dialect.translate(r)
 	return err
 }
+
+// Omits implements [llm.Omitter].
+func (p *Provider) Omits(r llm.Request) []string { return llm.Omitted(r, LeftOut(), p.dialect.Body) }
 
 // Stream implements [llm.Provider].
 func (p *Provider) Stream(ctx context.Context, r llm.Request) iter.Seq2[openai.Event, error] {

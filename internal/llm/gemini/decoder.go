@@ -27,6 +27,9 @@ type decoder struct {
 	blocked bool
 	frames  int
 	said    bool // something of it has reached the turn
+
+	scratch []byte
+	counts  wire.Usage // where usage points, of a plain piece
 }
 
 // Begin implements [upstream.Answer].
@@ -64,6 +67,10 @@ func (d *decoder) Frame(f sse.Event, more bool) error {
 func (d *decoder) Whole(raw []byte) error { return d.piece(raw, "an answer") }
 
 func (d *decoder) piece(raw []byte, what string) error {
+	if p, ok := fastPiece(raw, &d.scratch); ok {
+		d.plain(p)
+		return nil
+	}
 	var a wire.Answer
 	if err := json.Unmarshal(raw, &a); err != nil {
 		return d.server.Unreadable(what, err)
@@ -85,10 +92,26 @@ func (d *decoder) piece(raw []byte, what string) error {
 			return err
 		}
 	}
-	if c.FinishReason != "" && c.FinishReason != wire.FinishUnspecified {
-		d.stop = c.FinishReason
-	}
+	d.ends(c.FinishReason)
 	return nil
+}
+
+// plain takes a piece that is text.
+func (d *decoder) plain(p plainPiece) {
+	d.frames++
+	if p.counted {
+		d.counts = p.usage
+		d.usage = &d.counts
+	}
+	d.said = d.said || len(p.text) > 0
+	d.turn.Hold(p.text)
+	d.ends(p.finish)
+}
+
+func (d *decoder) ends(reason string) {
+	if reason != "" && reason != wire.FinishUnspecified {
+		d.stop = reason
+	}
 }
 
 // part takes one. What the upstream runs by itself, and pictures that a model makes, have no place here.

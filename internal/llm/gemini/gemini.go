@@ -49,6 +49,7 @@ type Provider struct {
 
 var _ llm.Provider = (*Provider)(nil)
 var _ llm.Checker = (*Provider)(nil)
+var _ llm.Omitter = (*Provider)(nil)
 
 // The vendor's own addresses. Of Vertex AI the version is the one that its SDK asks by default, whose shapes we send.
 const (
@@ -140,6 +141,9 @@ func (p *Provider) Check(r llm.Request) error {
 	_, err := p.dialect.Body(r)
 	return err
 }
+
+// Omits implements [llm.Omitter].
+func (p *Provider) Omits(r llm.Request) []string { return llm.Omitted(r, LeftOut(), p.dialect.Body) }
 
 // Stream implements [llm.Provider].
 func (p *Provider) Stream(ctx context.Context, r llm.Request) iter.Seq2[openai.Event, error] {

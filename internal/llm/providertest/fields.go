@@ -241,6 +241,7 @@ func Fields(t *testing.T, list map[string]string, cases ...Case) {
 			}
 		}
 	}
+	Told(t, list, cases...)
 	for key := range list {
 		if !used[key] {
 			t.Errorf("%s is said to be left out, and never is", key)

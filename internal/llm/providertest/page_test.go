@@ -38,8 +38,9 @@ func TestPage(t *testing.T) {
 	page.WriteString(`# What each provider does with a request
 
 Made by a test out of what the dialects do (` + "`go test ./internal/llm/providertest -run Page -update`" + `). Each row sets one thing of a
-request: *mapped* changes what is sent, *refused* is a 400 that names the field, *left out* changes nothing. ` + "`chat`" + ` is a server
-that nothing is known of; OpenAI's and Azure's take more.
+request: *mapped* changes what is sent, *refused* is a 400 that names the field, *left out* changes nothing, and the answer says so in the header
+` + "`x-hardshell-warning`" + `, but for what our own answers hold (ids, phases, annotations and thinking that come back) and for values that mean
+what is done anyway. ` + "`chat`" + ` is a server that nothing is known of; OpenAI's and Azure's take more.
 
 | set |`)
 	var fates []map[string]providertest.Fate

@@ -35,6 +35,7 @@ type Options struct {
 	ClientRuns             bool      // nothing is run here: every call of the shell goes to the client
 	InOrder                bool      // the commands of a call run one after the other and not at the same time
 	Uploads                Uploads   // the files that input_file parts name by id; nil: there are none
+	Sealer                 Sealer    // keeps what tools show their servers for an owner who goes on; nil: one cannot
 	Downloads              Downloads // fetches those that they name by file_url; nil: none is fetched
 	Workers                int       // responses in the background that run at once; 0 is 128
 	MaxWaiting             int       // background responses that wait for a worker; beyond it one is refused; 0 is 4096

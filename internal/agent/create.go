@@ -31,6 +31,7 @@ type plan struct {
 	files     []inputFile
 	parallel  bool
 	first     *llm.Request // the first model call's, which was made to be checked; nil once it is taken
+	sealer    Sealer       // nil: secrets are not kept
 
 	conversation string // that the response continues, at this revision
 	revision     int64
@@ -68,7 +69,7 @@ func (a *Agent) draft(ctx context.Context, p tenant.Principal, req *openai.Creat
 	if err := checkTools(req.Tools); err != nil {
 		return nil, err
 	}
-	out := &plan{principal: p, request: req, route: route, names: map[string]bool{}, parallel: !isFalse(req.ParallelToolCalls)}
+	out := &plan{principal: p, request: req, route: route, names: map[string]bool{}, parallel: !isFalse(req.ParallelToolCalls), sealer: a.options.Sealer}
 	if out.choice, err = readChoice(req.ToolChoice, req.Tools); err != nil {
 		return nil, err
 	}
@@ -104,6 +105,7 @@ func (a *Agent) draft(ctx context.Context, p tenant.Principal, req *openai.Creat
 	if err := llm.Check(route.Provider, first); err != nil {
 		return nil, refusedTool(err, req.Tools, route.ProviderName)
 	}
+	req.Warn(route.Warnings(first)...)
 	out.first = &first
 	return out, nil
 }

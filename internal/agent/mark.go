@@ -163,6 +163,7 @@ type work struct {
 	Request json.RawMessage `json:"request"`
 	Place   placeNote       `json:"place"`
 	Files   []fileNote      `json:"files,omitempty"`
+	Tools   string          `json:"tools,omitempty"` // those with secrets, sealed
 }
 
 type placeNote struct {
@@ -199,6 +200,7 @@ func (p *plan) work() ([]byte, error) {
 	}
 	w := work{Request: response.WithoutSecrets(request), Place: placeNote{ID: p.place.id, Used: p.place.used, Memory: p.place.memory,
 		Network: p.place.network, Replaced: p.place.replaced, Local: p.place.local, Skills: p.place.localSkills}}
+	w.Tools = sealTools(p.sealer, p.principal.Org, p.request.Tools)
 	if p.place.id == "" { // one with secrets has its container
 		w.Place.Spec = p.place.spec
 		w.Place.Spec.Secrets = nil
@@ -222,6 +224,9 @@ func (a *Agent) replan(ctx context.Context, c *response.Claim) (*plan, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read work: %w", err)
+	}
+	if err := unsealTools(a.options.Sealer, c.Org, w.Tools, req.Tools); err != nil {
+		return nil, err
 	}
 	route, err := a.models.Resolve(ctx, c.Org, req.Model, req.Models...)
 	if err != nil {

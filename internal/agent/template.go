@@ -3,7 +3,6 @@ package agent
 import (
 	"encoding/json"
 	"maps"
-	"strings"
 
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
@@ -95,10 +94,7 @@ func echoTool(t openai.Tool) json.RawMessage {
 			}
 		}
 	case "mcp":
-		// Either may be a secret, in every spelling that some server reads.
-		maps.DeleteFunc(keys, func(key string, _ json.RawMessage) bool {
-			return strings.EqualFold(key, "authorization") || strings.EqualFold(key, "headers")
-		})
+		maps.DeleteFunc(keys, func(key string, _ json.RawMessage) bool { return secretKey(key) })
 	case "shell":
 		keys.inside("environment", func(env object) {
 			env.inside("network_policy", func(policy object) { delete(policy, "domain_secrets") })

@@ -131,7 +131,7 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 		Fallbacks: c.Models.Fallbacks, Allowed: c.Models.Allowed})
 	loop := agent.New(responses, containers, models, agent.Options{MaxIterations: c.Features.ServerTools.MaxIterations,
 		EnvironmentDescription: limits.EnvironmentDescription, DefaultEnvironment: c.Features.Shell.DefaultEnvironment,
-		ClientRuns: c.Features.Shell.Type == config.ShellClient, Workers: c.Features.Responses.BackgroundWorkers, InOrder: limits.CommandsInOrder, Uploads: files, Downloads: downloads, Logger: logger})
+		ClientRuns: c.Features.Shell.Type == config.ShellClient, Workers: c.Features.Responses.BackgroundWorkers, InOrder: limits.CommandsInOrder, Uploads: files, Sealer: containers, Downloads: downloads, Logger: logger})
 	facts := containers.Facts(ctx)
 	door := gateway.New(gateway.Options{Tenants: tenants, MaxBody: c.Server.MaxBodyBytes, AllowedHosts: c.Server.AllowedHosts,
 		Logger: logger, Health: func() any { return healthOf(facts) }, Metrics: metricsOf(c.Telemetry, counts), Observer: counts})

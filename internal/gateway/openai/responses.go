@@ -39,6 +39,9 @@ func (d *Door) createResponse(w http.ResponseWriter, r *http.Request, p tenant.P
 	if err != nil {
 		return err
 	}
+	for _, warning := range req.Warnings {
+		w.Header().Add(warningHeader, warning)
+	}
 	if req.InBackground() { // it lives on without its client
 		if req.Streams() {
 			return d.stream(w, r, run.Subscribe(-1))
@@ -59,6 +62,9 @@ func (d *Door) createResponse(w http.ResponseWriter, r *http.Request, p tenant.P
 	}
 	return err
 }
+
+// warningHeader tells what of a request is done otherwise than it says, a line each.
+const warningHeader = "X-Hardshell-Warning"
 
 // maxKey bounds an Idempotency-Key.
 const maxKey = 255

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+	"slices"
 )
 
 // CreateRequest is the body of POST /v1/responses. Unknown fields are ignored, as clients run ahead of servers; a
@@ -36,6 +37,16 @@ type CreateRequest struct {
 	Raw                json.RawMessage   `json:"-"`
 	Key                string            `json:"-"` // of the header Idempotency-Key; empty without one
 	Digest             string            `json:"-"` // of the body, where there is a key
+	Warnings           []string          `json:"-"` // for the caller, of what is done otherwise than it says
+}
+
+// Warn notes what the caller is to be told of, once.
+func (r *CreateRequest) Warn(lines ...string) {
+	for _, line := range lines {
+		if !slices.Contains(r.Warnings, line) {
+			r.Warnings = append(r.Warnings, line)
+		}
+	}
 }
 
 // Streams says whether the response is to be told as it comes.

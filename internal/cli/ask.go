@@ -223,7 +223,7 @@ func (p *program) own(s *server) (*asked, func(), error) {
 			s.logger.Error("stop", "error", err)
 		}
 	}
-	if text, remedy := shellLine(s); s.app.shell.Available != nil {
+	if text, remedy := shellLine(s); s.app.shell.Available != nil && !p.local {
 		fmt.Fprintf(p.Err, "shell    %s\n         try: %s\n", text, remedy)
 	}
 	key, err := p.apiKey(s.url, s.config.Storage.Data)

@@ -46,6 +46,7 @@ type program struct {
 	environ []string
 	root    *commands
 	model   *kong.Application
+	local   bool // commands run here: what a server of ours could run does not matter
 }
 
 // getenv returns a variable of the environment that Main was given; the last one wins, as in a shell.
@@ -79,6 +80,7 @@ func (p *program) load(g globals) (*config.Loaded, error) {
 type commands struct {
 	Serve serveCommand `cmd:"" help:"Serve the API: any model, with a shell."`
 	Ask   askCommand   `cmd:"" help:"Ask a model that has a shell, once."`
+	Agent agentCommand `cmd:"" help:"Let a model work in this folder: its commands run here, in a sandbox, under your eyes."`
 	runTable
 	Policy     policyCommand     `cmd:"" help:"Explain what would become of a command, check rules, list and revoke approvals."`
 	Record     recordCommand     `cmd:"" help:"Record what a provider answers, scrubbed, as a cassette."`

@@ -18,16 +18,26 @@ func (s Signal) Error() string { return "ended by signal: " + s.Number.String() 
 // one ends the process at once. Under nohup SIGHUP stays ignored.
 func Signalled(parent context.Context) context.Context {
 	var last atomic.Pointer[func()]
-	ctx, cancel := context.WithCancelCause(context.WithValue(parent, lastAct{}, &last))
+	var taker atomic.Pointer[func() bool]
+	parent = context.WithValue(context.WithValue(parent, lastAct{}, &last), interruptTaker{}, &taker)
+	ctx, cancel := context.WithCancelCause(parent)
 	watch := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
 		watch = append(watch, syscall.SIGHUP)
 	}
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, watch...)
+	next := func() syscall.Signal {
+		for {
+			got := (<-signals).(syscall.Signal)
+			if take := taker.Load(); got != syscall.SIGINT || take == nil || !(*take)() {
+				return got
+			}
+		}
+	}
 	go func() {
-		cancel(Signal{(<-signals).(syscall.Signal)})
-		second := (<-signals).(syscall.Signal)
+		cancel(Signal{next()})
+		second := next()
 		if act := last.Load(); act != nil {
 			(*act)()
 		}
@@ -47,4 +57,17 @@ func beforeExit(ctx context.Context, act func()) (undo func()) {
 	}
 	last.Store(&act)
 	return func() { last.CompareAndSwap(&act, nil) }
+}
+
+// interruptTaker is where a context of [Signalled] keeps who is asked first about a SIGINT.
+type interruptTaker struct{}
+
+// takeInterrupts asks about each SIGINT first: one that is taken ends nothing. undo gives them back.
+func takeInterrupts(ctx context.Context, take func() bool) (undo func()) {
+	taker, ok := ctx.Value(interruptTaker{}).(*atomic.Pointer[func() bool])
+	if !ok {
+		return func() {}
+	}
+	taker.Store(&take)
+	return func() { taker.CompareAndSwap(&take, nil) }
 }

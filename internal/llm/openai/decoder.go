@@ -46,7 +46,7 @@ type final struct {
 	Status            string                  `json:"status"`
 	Error             json.RawMessage         `json:"error"`
 	IncompleteDetails *wire.IncompleteDetails `json:"incomplete_details"`
-	Output            []wire.Item             `json:"output"`
+	Output            json.RawMessage         `json:"output"` // items, which matter only when nothing was streamed
 	Usage             *wire.Usage             `json:"usage"`
 }
 
@@ -107,6 +107,9 @@ func (d *decoder) frame(name string, data []byte) error {
 		return nil
 	}
 	d.count++
+	if silent(data) {
+		return nil
+	}
 	var ev event
 	if err := json.Unmarshal(data, &ev); err != nil {
 		if name == "error" {
@@ -118,6 +121,24 @@ func (d *decoder) frame(name string, data []byte) error {
 		ev.Type = name
 	}
 	return d.event(&ev, data)
+}
+
+// silent says whether an event that begins with its type is one that says nothing to us. It is seen before it is decoded, as
+// there are five of them in each answer, two with the whole response.
+func silent(data []byte) bool {
+	rest, ok := bytes.CutPrefix(data, []byte(`{"type":"response.`))
+	if !ok {
+		return false
+	}
+	n := bytes.IndexByte(rest, '"')
+	if n < 0 {
+		return false
+	}
+	switch string(rest[:n]) {
+	case "created", "queued", "in_progress", "content_part.added", "content_part.done", "output_text.done":
+		return json.Valid(data)
+	}
+	return false
 }
 
 // event takes an event. One that says nothing to us, as those of the tools that the upstream runs, is left out: their
@@ -224,6 +245,9 @@ func (d *decoder) added(index int, item wire.Item) error {
 	d.open[index] = p
 	switch item.Type {
 	case wire.TypeMessage:
+		if !bytes.Contains(item.Raw, []byte(`"phase"`)) {
+			break
+		}
 		var m wire.Message
 		if item.Decode(&m) == nil {
 			d.turn.Phase(m.Phase)
@@ -258,14 +282,14 @@ func (d *decoder) ended(index int, item wire.Item) error {
 	delete(d.open, index)
 	switch item.Type {
 	case wire.TypeMessage:
+		if p.text > 0 {
+			break
+		}
 		var m wire.Message
 		if err := item.Decode(&m); err != nil {
 			return d.server.Unreadable("a message", err)
 		}
 		for _, part := range m.Content {
-			if p.text > 0 {
-				break
-			}
 			d.turn.Text([]byte(part.Text))
 			d.turn.Refusal([]byte(part.Refusal))
 			for _, note := range part.Annotations {
@@ -276,7 +300,7 @@ func (d *decoder) ended(index int, item wire.Item) error {
 		return d.reasoned(p, item)
 	case wire.TypeFunctionCall:
 		var f wire.FunctionCall
-		if item.Decode(&f) == nil && p.call.Arguments() == "" {
+		if p.call.Arguments() == "" && item.Decode(&f) == nil {
 			p.call.Write(f.Arguments)
 		}
 		return nil // calls stay open until the end of the turn
@@ -378,7 +402,13 @@ func (d *decoder) End() error {
 		return d.server.CutShort()
 	}
 	if d.turn.Flush(false); d.turn.Items() == 0 { // nothing was streamed: the answer has it all
-		for i, item := range d.end.Output {
+		var items []wire.Item
+		if len(d.end.Output) > 0 {
+			if err := json.Unmarshal(d.end.Output, &items); err != nil {
+				return d.server.Unreadable("an answer", err)
+			}
+		}
+		for i, item := range items {
 			if err := d.ended(i, item); err != nil {
 				return err
 			}

@@ -87,7 +87,7 @@ func measure(dir string, rounds int, bytes int64) (out []figures, system string,
 		{"a box, its spool, the head/tail buffer", 1, 0.5, func(ctx context.Context, n int64, begun func()) error {
 			return outOfBox(ctx, box, n, nil, begun)
 		}},
-		{"a box's terminal, its spool, the buffer", 16, 0.1, func(ctx context.Context, n int64, begun func()) error {
+		{"a box's terminal, its spool, the buffer", 4, 0.1, func(ctx context.Context, n int64, begun func()) error {
 			return outOfBox(ctx, box, n, &process.Size{}, begun)
 		}},
 	}

@@ -3,8 +3,11 @@ package approval
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hardshell-dev/hardshell/terminal/command"
 )
@@ -99,5 +102,66 @@ func TestStarterRulesOpenNothing(t *testing.T) {
 				t.Errorf("%s in dialect %d runs: %q", a.id, dialect, a.script)
 			}
 		}
+	}
+}
+
+// replay runs commands in their order, in one session, with a person who approves whatever is asked, for as long as is
+// offered. The model proposes a rule as the tools' prefix_rule lets it: program and verb. It counts the questions.
+func replay(tb testing.TB, commands [][2]string, rules []Rule, proposes bool) (asked, always int) {
+	tb.Helper()
+	var grants Grants
+	for i, line := range commands {
+		call := callOf(tb, line[0], command.Bash)
+		q, ok := Decide(call, Policy{Ask: UnlessTrusted}, rules, grants).(Question)
+		if !ok {
+			continue
+		}
+		asked++
+		if proposes {
+			for _, part := range q.Parts {
+				if len(part.Argv) < 2 {
+					continue
+				}
+				with := call
+				with.Prefix = part.Argv[:2]
+				other, ok := Decide(with, Policy{Ask: UnlessTrusted}, rules, grants).(Question)
+				if ok && slices.ContainsFunc(other.Proposed, func(r Rule) bool { return !r.Exact }) {
+					q = other
+					break
+				}
+			}
+		}
+		g := Grant{ID: strconv.Itoa(i), Scope: Session, Digest: q.Digest, Issued: call.Now, Expires: call.Now.Add(time.Hour)}
+		if slices.Contains(q.Scopes, Always) {
+			g.Scope, g.Rules = Always, q.Proposed
+			always++
+		}
+		grants = grants.With(g)
+		if _, again := Decide(call, Policy{Ask: UnlessTrusted}, rules, grants).(Question); again {
+			tb.Errorf("what was approved is asked again: %s", line[0])
+		}
+	}
+	return asked, always
+}
+
+// TestDevelopmentReplayed holds what R6 says of a session: what was approved is not asked again. How many questions that
+// leaves is in decision 0023; more than today's are a defect.
+func TestDevelopmentReplayed(t *testing.T) {
+	commands := development(t)
+	for _, c := range []struct {
+		name     string
+		proposes bool
+		rules    []Rule
+		most     int
+	}{
+		{"each approved as it is", false, starters(t), 178},
+		{"each approved with the rule that the model proposes", true, starters(t), 120},
+		{"the same without the rules of docs/rules", true, nil, 138},
+	} {
+		asked, always := replay(t, commands, c.rules, c.proposes)
+		if asked > c.most {
+			t.Errorf("%s: %d of %d ask, %d may", c.name, asked, len(commands), c.most)
+		}
+		t.Logf("%s: %d ask, and %d are answered for always", c.name, asked, always)
 	}
 }

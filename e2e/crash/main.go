@@ -1,6 +1,7 @@
 // Command crash kills the real server again and again while clients read from it, and says what was lost.
 //
-// A model of its own (model.go) has every response run three commands between pieces of text. At seeded moments the
+// A model of its own (model.go) has every response run three commands between pieces of text, one of
+// which waits for a person's approval. At seeded moments the
 // server dies by kill -9 and is started again on the same data folder, while readers (reader.go) resume at numbers of
 // their choice. In the end the log of every response is read once more from its beginning: what each reader saw must be
 // that, byte for byte, without a hole and without a repeat; and a file that each command adds a line to proves that none
@@ -47,8 +48,8 @@ func main() {
 	defer cancel()
 	began := time.Now()
 	r, err := run(ctx, s)
-	fmt.Printf("points tried %d, responses %d, turns broken %d, events compared %d, lost %d, repeated %d, differing %d, commands run twice %d, interrupted %d, strays %d (seed %d, %s)\n",
-		r.points, r.responses, r.broken, r.events, r.lost, r.repeated, r.differing, r.twice, r.interrupted, r.strays, s.seed, time.Since(began).Round(time.Second))
+	fmt.Printf("points tried %d, responses %d, turns broken %d, events compared %d, lost %d, repeated %d, differing %d, commands run twice %d, interrupted %d, strays %d, approvals %d (seed %d, %s)\n",
+		r.points, r.responses, r.broken, r.events, r.lost, r.repeated, r.differing, r.twice, r.interrupted, r.strays, r.answered, s.seed, time.Since(began).Round(time.Second))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "crash:", err)
 		os.Exit(1)
@@ -62,6 +63,7 @@ type result struct {
 	lost, repeated, differing  int64
 	broken                     int // calls that were not run because their turn broke off
 	twice, interrupted, strays int
+	answered                   int // questions that a person said yes to
 }
 
 // run does the whole of it.
@@ -80,6 +82,10 @@ func run(ctx context.Context, s settings) (result, error) {
 	if err := srv.start(ctx); err != nil {
 		return r, err
 	}
+	person, err := newPerson(ctx, srv)
+	if err != nil {
+		return r, err
+	}
 	// What goes wrong beside the kills ends them as well.
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -92,13 +98,18 @@ func run(ctx context.Context, s settings) (result, error) {
 		rng := rand.New(rand.NewPCG(s.seed, uint64(i)+1))
 		wg.Go(func() { readOn(ctx, srv, book, rng, fail) })
 	}
+	asked, leave := context.WithCancel(ctx)
+	defer leave()
+	wg.Go(func() { person.approve(asked) })
 	err = kills(ctx, s, srv, &r.points)
 	enough() // no new responses; those that are open go to their ends
 	if err == nil {
 		err = book.drained(ctx)
 	}
 	book.over()
+	leave()
 	wg.Wait()
+	r.answered = person.answered
 	if cause := context.Cause(ctx); err == nil && cause != nil {
 		err = cause
 	}

@@ -41,7 +41,11 @@ func token(job string, turn int) string { return fmt.Sprintf("%s-%d", job, turn)
 // script is a command that leaves a mark where it ran, and takes its time.
 func script(job string, turn int) string {
 	t := token(job, turn)
-	return fmt.Sprintf("echo %s >> /mnt/data/ran; for i in $(seq 1 %d); do echo %s line $i; sleep 0.01; done; echo %s done >&2", t, lines, t, t)
+	asks := ""
+	if turn == 1 {
+		asks = "rm -rf /mnt/data/nothing; " // a person is asked first
+	}
+	return asks + fmt.Sprintf("echo %s >> /mnt/data/ran; for i in $(seq 1 %d); do echo %s line $i; sleep 0.01; done; echo %s done >&2", t, lines, t, t)
 }
 
 func answer(w http.ResponseWriter, r *http.Request) {

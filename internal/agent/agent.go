@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/agent/approvals"
 	"github.com/hardshell-dev/hardshell/internal/container"
 	"github.com/hardshell-dev/hardshell/internal/llm"
 	"github.com/hardshell-dev/hardshell/internal/response"
@@ -39,6 +40,7 @@ type Options struct {
 	Downloads              Downloads // fetches those that they name by file_url; nil: none is fetched
 	Workers                int       // responses in the background that run at once; 0 is 128
 	MaxWaiting             int       // background responses that wait for a worker; beyond it one is refused; 0 is 4096
+	Approvals              *approvals.Service
 	Logger                 *slog.Logger
 }
 
@@ -89,6 +91,9 @@ func newAgent(r responses, c containers, m models, o Options) *Agent {
 	ctx, stop := context.WithCancel(context.Background())
 	a.stop = stop
 	a.loops.Go(func() { a.tend(ctx) })
+	if o.Approvals != nil {
+		a.loops.Go(func() { a.attend(ctx) })
+	}
 	return a
 }
 

@@ -13,7 +13,7 @@ import (
 // Exit codes of calls that did not run, as shells use them.
 const (
 	exitUsage      = 2   // the arguments were wrong
-	exitNotStarted = 126 // the command could not be run
+	exitNotStarted = 126 // the command could not be run, or was denied
 	exitKilled     = 137 // it was killed, or its end was not seen
 )
 
@@ -24,6 +24,7 @@ const (
 	reasonMemory      = "memory_limit"
 	reasonNotStarted  = "not_started"
 	reasonInterrupted = "interrupted"
+	reasonDenied      = "denied"      // by a person, or by the organisation's policy
 	reasonOutputLost  = "output_lost" // the disk did not take all that it printed
 )
 

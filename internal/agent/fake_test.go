@@ -143,6 +143,8 @@ func (w *world) Begin(_ context.Context, b response.Begin) (run, error) {
 
 func (w *world) Orphans() <-chan struct{} { return nil }
 
+func (w *world) Wake(context.Context, string) (bool, error) { return false, nil }
+
 func (w *world) Claim(context.Context, bool) (*response.Claim, run, error) { return nil, nil, nil }
 
 func (w *world) Replay(context.Context, string, int64) iter.Seq2[response.Frame, error] {

@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -31,13 +32,20 @@ type fakeRun struct {
 	journal  [][]byte
 }
 
-func (r *fakeRun) ID() string                 { return r.id }
-func (r *fakeRun) Context() context.Context   { return r.ctx }
-func (r *fakeRun) Cancel(cause error)         { r.cancel(cause) }
-func (r *fakeRun) Sync(context.Context) error { r.synced++; return nil }
-func (r *fakeRun) Queue() error               { return nil }
-func (r *fakeRun) Recorded() bool             { return true }
-func (r *fakeRun) Fence() int64               { return 1 }
+func (r *fakeRun) ID() string                     { return r.id }
+func (r *fakeRun) Context() context.Context       { return r.ctx }
+func (r *fakeRun) Cancel(cause error)             { r.cancel(cause) }
+func (r *fakeRun) Sync(context.Context) error     { r.synced++; return nil }
+func (r *fakeRun) Queue() error                   { return nil }
+func (r *fakeRun) Recorded() bool                 { return true }
+func (r *fakeRun) Fence() int64                   { return 1 }
+func (r *fakeRun) Park(ctx context.Context) error { return r.Release(ctx) }
+func (r *fakeRun) Show(items map[int]openai.Item) error {
+	r.mu.Lock()
+	maps.Copy(r.output, items)
+	r.mu.Unlock()
+	return nil
+}
 func (r *fakeRun) Release(context.Context) error {
 	r.cancel(fault.New(fault.Conflict, "given back"))
 	return nil

@@ -224,6 +224,9 @@ func (l *loop) after(ctx context.Context, t *turn) (end response.End, over bool)
 	// No command starts before the turn that asked for it is on record, and no file is put over what a command made of it:
 	// that the files are there is on record before, too.
 	unready := l.stage(ctx)
+	if unready == nil {
+		l.judge(ctx, t)
+	}
 	l.announceCalls(t)
 	if err := l.run.Sync(ctx); err != nil {
 		l.runCalls(ctx, t, err, nil)
@@ -235,6 +238,12 @@ func (l *loop) after(ctx context.Context, t *turn) (end response.End, over bool)
 
 // call runs the calls of a turn that is on record, and says whether the response is over.
 func (l *loop) call(ctx context.Context, t *turn, unready error, done progress) (end response.End, over bool) {
+	if parked, err := l.hold(ctx, t); parked {
+		return response.End{}, true // it does not end here
+	} else if err != nil {
+		l.runCalls(ctx, t, err, done)
+		return l.ending(ctx, err), true
+	}
 	l.runCalls(ctx, t, unready, done)
 	err := context.Cause(ctx)
 	if err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/internal/container"
@@ -27,6 +28,8 @@ type mark struct {
 	Trouble   *troubleNote        `json:"trouble,omitempty"`
 
 	Turn []entryNote `json:"turn,omitempty"` // a whole turn whose calls may be started from now on
+	Asks []entryNote `json:"asks,omitempty"` // one of which nothing may be started yet: its questions are open
+	Told bool        `json:"told,omitempty"` // the outputs of that turn's calls were announced before
 	Last bool        `json:"last,omitempty"` // that turn was the last one allowed
 	Ends bool        `json:"ends,omitempty"` // where a command of that turn changes files, an endNote comes before its end
 
@@ -43,6 +46,15 @@ type endNote struct {
 	Files   []openai.OutputFile `json:"files,omitempty"`
 	More    int                 `json:"more,omitempty"`
 	Partial bool                `json:"partial,omitempty"`
+}
+
+// turn notes a whole turn and whether its calls may be started.
+func (m *mark) turn(t *turn) {
+	if m.Last, m.Ends = t.last, true; t.asks() {
+		m.Asks = t.entryNotes()
+	} else {
+		m.Turn = t.entryNotes()
+	}
 }
 
 // troubleNote is why no command of a round could be started.
@@ -69,6 +81,7 @@ type callNote struct {
 	Problem     string           `json:"problem,omitempty"`
 	OutputID    string           `json:"output_id"`
 	OutputIndex int              `json:"output_index"`
+	Ruling      *ruling          `json:"ruling,omitempty"`
 }
 
 // mark writes how far the loop is. It is on record with the next event that is.
@@ -124,7 +137,8 @@ func (t *turn) entryNotes() []entryNote {
 	for _, n := range t.entries {
 		e := entryNote{Fate: n.fate, Type: n.typ, CallID: n.callID, Why: n.why, Words: n.words()}
 		if n.fate == ours {
-			e.Call = &callNote{Item: n.call.item, Index: n.call.index, OutputID: n.call.output.ID, OutputIndex: n.call.outputIndex}
+			e.Call = &callNote{Item: n.call.item, Index: n.call.index, OutputID: n.call.output.ID, OutputIndex: n.call.outputIndex,
+				Ruling: n.call.ruling}
 			if n.call.problem != nil {
 				e.Call.Problem = n.call.problem.Error()
 			}
@@ -139,13 +153,13 @@ func (t *turn) entryNotes() []entryNote {
 // turnOf is the turn that a mark keeps.
 func (l *loop) turnOf(n mark) *turn {
 	t := newTurn(l, n.Last)
-	for _, e := range n.Turn {
+	for _, e := range slices.Concat(n.Turn, n.Asks) { // it has one of them
 		x := &entry{fate: e.Fate, typ: e.Type, callID: e.CallID, why: e.Why, said: e.Words, done: true}
 		if e.Item != nil {
 			x.item, x.id = *e.Item, e.Item.ID
 		}
 		if e.Call != nil {
-			x.call = &call{item: e.Call.Item, index: e.Call.Index, read: true, outputIndex: e.Call.OutputIndex}
+			x.call = &call{item: e.Call.Item, index: e.Call.Index, read: true, outputIndex: e.Call.OutputIndex, ruling: e.Call.Ruling}
 			x.id, x.index = e.Call.Item.ID, e.Call.Index
 			if e.Call.Problem != "" {
 				x.call.problem = fmt.Errorf("%s", e.Call.Problem)

@@ -71,15 +71,15 @@ func (l *loop) resume(ctx context.Context) (end response.End, over bool) {
 		return l.ending(ctx, err), true
 	}
 	switch {
-	case last.Turn != nil:
+	case last.Turn != nil, last.Asks != nil:
 		t := l.turnOf(last)
 		was := progress{}
 		for _, c := range t.ownCalls() {
 			told := seen.calls.of(c.outputIndex)
-			told.taken, told.closed = true, seen.done[c.index]
+			told.taken, told.closed = last.Turn != nil, seen.done[c.index]
 			told.noteEnds(l.resumed.ends[c.outputIndex], last.Ends)
 			was[c.outputIndex] = told
-			if !seen.opened[c.outputIndex] {
+			if !seen.opened[c.outputIndex] && !last.Told {
 				l.wire.openAt(c.outputIndex, openai.NewItem(c.output))
 			}
 		}

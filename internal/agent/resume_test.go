@@ -32,18 +32,21 @@ type house struct {
 	mu      sync.Mutex
 	room    *response.Service
 	agent   *Agent
+	asks    *desk // keeps what is asked; nil asks nothing
 	servers int
 	dieAt   []int // after so many events of a server it is taken over; the first is the first server's
 }
 
-func newHouse(t testing.TB, g *ground, dieAt ...int) *house {
+func newHouse(t testing.TB, g *ground, dieAt ...int) *house { return openHouse(t, g, nil, dieAt...) }
+
+func openHouse(t testing.TB, g *ground, asks *desk, dieAt ...int) *house {
 	dir := t.TempDir()
 	db, err := store.Open(context.Background(), store.Options{Path: filepath.Join(dir, "hardshell.db")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	h := &house{t: t, db: db, dir: dir, ground: g, dieAt: dieAt}
+	h := &house{t: t, db: db, dir: dir, ground: g, asks: asks, dieAt: dieAt}
 	h.open()
 	return h
 }
@@ -62,7 +65,7 @@ func (h *house) open() {
 	}
 	h.servers++
 	h.mu.Unlock()
-	a := newAgent(&mortal{responseRoom: responseRoom{room}, house: h, at: at}, h.ground, h.ground, Options{})
+	a := newAgent(&mortal{responseRoom: responseRoom{room}, house: h, at: at}, h.ground, h.ground, Options{Approvals: h.questions()})
 	h.mu.Lock()
 	h.room, h.agent = room, a
 	h.mu.Unlock()

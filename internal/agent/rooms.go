@@ -25,6 +25,8 @@ type responses interface {
 	Orphans() <-chan struct{}
 	Claim(ctx context.Context, unwanted bool) (*response.Claim, run, error)
 	Replay(ctx context.Context, id string, from int64) iter.Seq2[response.Frame, error]
+	// Wake has a response that was parked claimed. It says whether the response is open.
+	Wake(ctx context.Context, id string) (open bool, err error)
 }
 
 // run is one response that is being made.
@@ -44,6 +46,9 @@ type run interface {
 	Fence() int64
 	// Release gives the response back, for another owner to go on with.
 	Release(ctx context.Context) error
+	// Park gives it back until it is woken; Show tells anew of items that were announced.
+	Park(ctx context.Context) error
+	Show(items map[int]openai.Item) error
 	// Output is what has been put out so far.
 	Output() []openai.Item
 	// Sync waits until what was emitted is durable, if the response is stored.

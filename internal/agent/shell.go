@@ -21,6 +21,7 @@ type call struct {
 	read    bool  // its arguments were read
 	problem error // what is wrong with them
 	closed  bool  // its output_item.done was sent
+	ruling  *ruling
 
 	output      shellOutput
 	outputIndex int
@@ -85,7 +86,7 @@ func (l *loop) announceCalls(t *turn) {
 		}
 		c.output, c.outputIndex = emptyOutput(c.item, id.New(id.ShellCallOutput)), next+i
 	}
-	l.mark(func(m *mark) { m.Turn, m.Last, m.Ends, m.Next = t.entryNotes(), t.last, true, next+len(calls) })
+	l.mark(func(m *mark) { m.turn(t); m.Next = next + len(calls) })
 	for _, c := range calls {
 		c.outputIndex = l.wire.open(openai.NewItem(c.output)) // nobody else opens items now
 	}
@@ -149,6 +150,9 @@ func (l *loop) runCall(ctx context.Context, c *call, unready error, was *told) {
 		c.output.Output = []openai.ShellOutput{{Stderr: "shell: " + c.problem.Error(), Outcome: openai.Exit(exitUsage),
 			Receipt: &openai.Receipt{Reason: reasonNotStarted}}}
 		c.output.Status = openai.Completed
+	case c.ruling.refuses() && unready == nil:
+		l.closeCall(c, false)
+		l.denyOutput(c, was)
 	case unready != nil && !was.closed: // one that is closed was started, or nothing of it will be
 		l.closeCall(c, false)
 		c.trouble = unready

@@ -45,20 +45,6 @@ func openAsker() (*asker, func(), error) {
 
 // Approve shows the question and reads the answer. The end of the input is a no.
 func (a *asker) Approve(ctx context.Context, r tools.ApprovalRequest) (tools.Review, error) {
-	rows, cols := a.size()
-	rows, cols = max(rows, 8), max(cols, 20)
-	a.flush()
-	in := bufio.NewReader(a.in)
-	page := a.layout(r, cols)
-	for len(page) > rows-2 {
-		fmt.Fprintln(a.out, strings.Join(page[:rows-2], "\n"))
-		page = page[rows-2:]
-		fmt.Fprintf(a.out, "-- %d more lines: Enter shows them, n refuses --\n", len(page))
-		if text, err := line(ctx, in); err != nil || strings.HasPrefix(strings.ToLower(text), "n") {
-			return tools.Review{Decision: tools.Denied}, ignoreEOF(err)
-		}
-	}
-	fmt.Fprintln(a.out, strings.Join(page, "\n"))
 	choices := map[string]tools.ReviewDecision{"n": tools.Denied, "no": tools.Denied, "q": tools.Abort}
 	menu := "[n]o  [q]uit the turn"
 	for _, c := range []struct {
@@ -69,15 +55,40 @@ func (a *asker) Approve(ctx context.Context, r tools.ApprovalRequest) (tools.Rev
 			choices[c.key], menu = c.decision, c.say+"  "+menu
 		}
 	}
+	answers := func(word string) bool { _, ok := choices[word]; return ok }
+	word, reason, err := a.choose(ctx, func(cols int) []string { return a.layout(r, cols) }, menu, answers)
+	if err != nil || word == "" {
+		return tools.Review{Decision: tools.Denied}, err
+	}
+	return tools.Review{Decision: choices[word], By: "person at the terminal", Reason: reason}, nil
+}
+
+// choose shows a question, page by page, and reads one of the words that are answers, with what is said behind it. A no on
+// the way, and the end of the input, is no word at all.
+func (a *asker) choose(ctx context.Context, layout func(cols int) []string, menu string, answers func(word string) bool) (word, reason string, err error) {
+	rows, cols := a.size()
+	rows, cols = max(rows, 8), max(cols, 20)
+	a.flush()
+	in := bufio.NewReader(a.in)
+	page := layout(cols)
+	for len(page) > rows-2 {
+		fmt.Fprintln(a.out, strings.Join(page[:rows-2], "\n"))
+		page = page[rows-2:]
+		fmt.Fprintf(a.out, "-- %d more lines: Enter shows them, n refuses --\n", len(page))
+		if text, err := line(ctx, in); err != nil || strings.HasPrefix(strings.ToLower(text), "n") {
+			return "", "", ignoreEOF(err)
+		}
+	}
+	fmt.Fprintln(a.out, strings.Join(page, "\n"))
 	for {
 		fmt.Fprintf(a.out, "%s: ", menu)
 		text, err := line(ctx, in)
 		if err != nil {
-			return tools.Review{Decision: tools.Denied}, ignoreEOF(err)
+			return "", "", ignoreEOF(err)
 		}
 		word, reason, _ := strings.Cut(strings.TrimSpace(text), " ")
-		if decision, ok := choices[strings.ToLower(word)]; ok {
-			return tools.Review{Decision: decision, By: "person at the terminal", Reason: strings.TrimSpace(reason)}, nil
+		if word = strings.ToLower(word); answers(word) {
+			return word, strings.TrimSpace(reason), nil
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hardshell-dev/hardshell/internal/agent"
+	"github.com/hardshell-dev/hardshell/internal/agent/approvals"
 	"github.com/hardshell-dev/hardshell/internal/audit"
 	"github.com/hardshell-dev/hardshell/internal/blob"
 	"github.com/hardshell-dev/hardshell/internal/blob/database"
@@ -43,6 +44,7 @@ import (
 	"github.com/hardshell-dev/hardshell/sandbox"
 	"github.com/hardshell-dev/hardshell/sandbox/egress"
 	tools "github.com/hardshell-dev/hardshell/terminal"
+	"github.com/hardshell-dev/hardshell/terminal/approval"
 )
 
 // app is the whole server without a listener.
@@ -129,16 +131,21 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 	counts.Containers(containers.Alive)
 	models := llm.NewRouter(llm.Options{Providers: providersOf(c), Aliases: c.Models.Aliases, Default: c.Models.Default,
 		Fallbacks: c.Models.Fallbacks, Allowed: c.Models.Allowed})
-	loop := agent.New(responses, containers, models, agent.Options{MaxIterations: c.Features.ServerTools.MaxIterations,
+	record, closeRecord := auditOf(c, logger)
+	questions, err := questionsOf(ctx, c, db, record, logger)
+	if err != nil {
+		return nil, err
+	}
+	loop := agent.New(responses, containers, models, agent.Options{Approvals: questions, MaxIterations: c.Features.ServerTools.MaxIterations,
 		EnvironmentDescription: limits.EnvironmentDescription, DefaultEnvironment: c.Features.Shell.DefaultEnvironment,
 		ClientRuns: c.Features.Shell.Type == config.ShellClient, Workers: c.Features.Responses.BackgroundWorkers, InOrder: limits.CommandsInOrder, Uploads: files, Sealer: containers, Downloads: downloads, Logger: logger})
 	facts := containers.Facts(ctx)
 	door := gateway.New(gateway.Options{Tenants: tenants, MaxBody: c.Server.MaxBodyBytes, AllowedHosts: c.Server.AllowedHosts,
 		Logger: logger, Health: func() any { return healthOf(facts) }, Metrics: metricsOf(c.Telemetry, counts), Observer: counts})
 	rooms := openai.Rooms(loop, responses, containers, models)
-	rooms.Files, rooms.Skills = files, skills
+	rooms.Files, rooms.Skills, rooms.Approvals = files, skills, questions
 	openai.Register(door, rooms)
-	hall, closeRecord := hallOf(c, containers, telemetry.Tee(counts, collector), logger)
+	hall := hallOf(c, containers, telemetry.Tee(counts, collector), record, logger)
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
 		door.HandleAt(method, "/mcp", tenant.ScopeRun, hall.Serve, nil)
 	}
@@ -164,17 +171,73 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 	}, nil
 }
 
-// hallOf serves MCP in containers. The audit is begun by the first session that there is.
-func hallOf(c config.Config, containers *container.Service, also tools.Observer, logger *slog.Logger) (hall *mcp.Hall, closeRecord func() error) {
+// auditOf is the server's audit. It is begun by the first that has something to write.
+func auditOf(c config.Config, logger *slog.Logger) (open func() (*audit.Log, error), closeRecord func() error) {
 	var opened atomic.Pointer[audit.Log]
-	open := sync.OnceValues(func() (*audit.Log, error) {
-		record, err := audit.Open(filepath.Join(c.Storage.Data, auditFolder), audit.Options{Writer: "serve, mcp", Mask: telemetry.Redact,
+	open = sync.OnceValues(func() (*audit.Log, error) {
+		record, err := audit.Open(filepath.Join(c.Storage.Data, auditFolder), audit.Options{Writer: "serve", Mask: telemetry.Redact,
 			Failed: func(err error) { logger.Error("the audit cannot be written", "error", err) }})
 		if err == nil {
 			opened.Store(record)
 		}
 		return record, err
 	})
+	return open, func() error {
+		if record := opened.Load(); record != nil {
+			return record.Close()
+		}
+		return nil
+	}
+}
+
+// questionsOf keeps what hosted commands ask. Every answer is in the audit.
+func questionsOf(ctx context.Context, c config.Config, db *store.DB, record func() (*audit.Log, error), logger *slog.Logger) (*approvals.Service, error) {
+	settings := c.Features.Shell.Approval
+	policy := func(o config.OrgApproval) (p approvals.Policy, err error) {
+		if p.Ask, err = approval.ParseAsk(o.Policy); err == nil && o.Rules != "" {
+			p.Rules, err = readRules(o.Rules)
+		}
+		return p, err
+	}
+	var err error
+	o := approvals.Options{DB: db, Expires: seconds(settings.ExpiresSecs), Policies: approvals.Policies{Orgs: map[string]approvals.Policy{}},
+		Decided: func(a approvals.Approval) {
+			logger.Info("approval", "id", a.ID, "status", a.Status, "by", a.By, "response", a.Response, "container", a.Container, "org", a.Org)
+			log, err := record()
+			if err == nil {
+				err = log.Append(approvalEntry(a))
+			}
+			if err != nil {
+				logger.Error("the audit cannot be written", "error", err)
+			}
+		}}
+	if o.Policies.Default, err = policy(settings.Of("")); err != nil {
+		return nil, err
+	}
+	for org := range settings.Organisations {
+		if o.Policies.Orgs[org], err = policy(settings.Of(org)); err != nil {
+			return nil, err
+		}
+	}
+	return approvals.New(ctx, o)
+}
+
+// approvalEntry is an answer as the audit keeps it.
+func approvalEntry(a approvals.Approval) audit.Entry {
+	e := audit.Entry{Time: a.Decided, Kind: audit.KindApproval, Call: a.Call, Tool: "shell", Source: "agent", Cwd: a.Question.Cwd,
+		Whose:    audit.Whose{Org: a.Org, Key: a.KeyID, Container: a.Container},
+		Decision: &audit.Decision{By: cmp.Or(a.By, "nobody"), Answer: string(a.Status), Why: a.Reason, Digest: a.Digest}, Note: a.ID + " of " + a.Response}
+	if a.Scope == "container" {
+		e.Decision.Answer += " for the container"
+	}
+	for _, command := range a.Question.Commands {
+		e.Parts = append(e.Parts, command.Command)
+	}
+	return e
+}
+
+// hallOf serves MCP in containers.
+func hallOf(c config.Config, containers *container.Service, also tools.Observer, open func() (*audit.Log, error), logger *slog.Logger) *mcp.Hall {
 	observe := func(p tenant.Principal, id string) (tools.Observer, error) {
 		record, err := open()
 		if err != nil {
@@ -182,14 +245,8 @@ func hallOf(c config.Config, containers *container.Service, also tools.Observer,
 		}
 		return telemetry.Tee(record.Of(audit.Whose{Org: p.Org, Key: p.KeyID, Container: id}), also), nil
 	}
-	hall = mcp.NewHall(mcp.HallConfig{Containers: containers, Observe: observe, Locks: filepath.Join(c.Storage.Data, "locks"),
+	return mcp.NewHall(mcp.HallConfig{Containers: containers, Observe: observe, Locks: filepath.Join(c.Storage.Data, "locks"),
 		Version: readBuild().Version, Logger: logger})
-	return hall, func() error {
-		if record := opened.Load(); record != nil {
-			return record.Close()
-		}
-		return nil
-	}
 }
 
 // downloadsOf fetches the files that requests name by address.

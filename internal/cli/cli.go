@@ -83,6 +83,7 @@ type commands struct {
 	Agent agentCommand `cmd:"" help:"Let a model work in this folder: its commands run here, in a sandbox, under your eyes."`
 	runTable
 	Policy     policyCommand     `cmd:"" help:"Explain what would become of a command, check rules, list and revoke approvals."`
+	Approvals  approvalsCommand  `cmd:"" help:"List the questions of hosted commands that wait for a person, and answer them."`
 	Record     recordCommand     `cmd:"" help:"Record what a provider answers, scrubbed, as a cassette."`
 	Replay     replayCommand     `cmd:"" help:"Play a cassette as a provider, for tests without a key."`
 	MCP        mcpCommand        `cmd:"" name:"mcp" help:"Serve an agent's hands to an MCP client, on stdin and stdout."`

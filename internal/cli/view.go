@@ -121,6 +121,8 @@ func (v *view) event(data []byte) error {
 	switch typ {
 	case openai.EventCreated, openai.EventCompleted, openai.EventFailed, openai.EventIncomplete:
 		return decode(data, v.lifecycle)
+	case openai.EventInProgress:
+		return decode(data, v.asks)
 	case openai.EventTextDelta, openai.EventRefusalDelta:
 		return decode(data, func(e openai.DeltaEvent) { v.text(e.Delta) })
 	case openai.EventItemAdded, openai.EventItemDone:

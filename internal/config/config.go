@@ -74,7 +74,8 @@ type Shell struct {
 	CPUs float64 `toml:"cpus"`
 	// MemoryMB is the memory of a container where neither the request nor shell_limits.default_mem_limit_mb says. 0 sets
 	// no limit.
-	MemoryMB int `toml:"memory_mb"`
+	MemoryMB int      `toml:"memory_mb"`
+	Approval Approval `toml:"approval"`
 }
 
 // ServerTools bounds the tools that the server runs.
@@ -188,7 +189,7 @@ func Default() Config {
 		Server:  Server{Listen: "127.0.0.1:7070", AllowedHosts: []string{}, MaxBodyBytes: 64 << 20},
 		Storage: Storage{ContainerFiles: ContainerFiles{Backend: BackendDisk, S3: S3{Region: "us-east-1"}}},
 		Features: Features{
-			Shell: Shell{Type: ShellJail, DefaultEnvironment: EnvironmentAuto},
+			Shell: Shell{Type: ShellJail, DefaultEnvironment: EnvironmentAuto, Approval: Approval{Policy: "never", ExpiresSecs: 3600}},
 			ServerTools: ServerTools{MaxIterations: 10,
 				ShellLimits: ShellLimits{CommandTimeoutSecs: 1800, DefaultCommandTimeoutSecs: 300, MaxOutputChars: 8000, MaxPids: 2048,
 					InputFileURLs: URLsHTTPS, InputFileURLTimeoutSecs: 30}},

@@ -127,6 +127,7 @@ func TestWrongFiles(t *testing.T) {
 func TestEveryLeafHasAVariable(t *testing.T) {
 	special := map[string]string{
 		"server.listen": "127.0.0.1:1", "server.allowed_hosts": "a.example, b.example", "features.shell.type": "none",
+		approvalKey + "policy": "untrusted", approvalKey + "organisations.NAME.policy": "untrusted",
 		"features.shell.default_environment": "local", "providers.NAME.base_url": "http://127.0.0.1:9/v1",
 		"providers.NAME.type": "chat", "providers.NAME.max_tokens_field": "max_tokens", "log.level": "debug", "log.format": "json", "providers.NAME.cache": "5m",
 		"providers.NAME.version": "2026-10-21", "providers.NAME.native_shell": "off", "providers.NAME.scripts": "/somewhere",

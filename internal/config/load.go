@@ -198,6 +198,9 @@ func (l *Loaded) resolve(s Source) error {
 		}
 		*path = abs
 	}
+	if err := l.resolveRules(s); err != nil {
+		return err
+	}
 	if l.Config.Storage.Data == "" {
 		data, err := dataFolder(s)
 		if err != nil {

@@ -93,6 +93,9 @@ func (l *Loaded) checkFeatures() (string, *fault.Error) {
 	if err := oneOf(f.Shell.DefaultEnvironment, EnvironmentAuto, EnvironmentLocal); err != nil {
 		return "features.shell.default_environment", err
 	}
+	if key, err := f.Shell.Approval.check(); err != nil {
+		return key, err
+	}
 	limits := f.ServerTools.ShellLimits
 	for _, n := range []struct {
 		key              string

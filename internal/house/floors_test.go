@@ -33,6 +33,7 @@ var edges = map[[2]string]string{
 	{"internal/telemetry", "internal/config"}:                   "the log level is a setting",
 	{"internal/gateway/openai", "internal/gateway"}:             "a door hangs in the gateway's frame",
 	{"internal/container/*", "internal/container"}:              "a runtime fulfils the contract of its parent",
+	{"internal/agent", "internal/agent/approvals"}:              "a call that asks waits for the answer to its question",
 	{"internal/response", "internal/response/conversation"}:     "a response ends in its conversation, in one transaction",
 	{"internal/blob/*", "internal/blob"}:                        "a store fulfils the contract of its parent",
 	{"internal/llm/*", "internal/llm"}:                          "a provider fulfils the contract of its parent",

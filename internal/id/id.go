@@ -32,6 +32,7 @@ const (
 	Organisation       = "org"
 	Request            = "req"
 	Item               = "item"
+	Approval           = "appr"
 )
 
 // Lower-case Crockford base32: sorts like the bytes it encodes.

@@ -107,6 +107,7 @@ func (s *Service) adopt(ctx context.Context, o orphan) (*Claim, error) {
 	}
 	c.Run, c.Work, r.org, r.background = r, work, c.Org, background != 0
 	r.object.Status = status
+	r.object.Output, r.object.Usage = nil, nil // of one that waited: the log and the journal have them
 	if c.Container != "" {
 		r.object.ContainerID = c.Container
 	}
@@ -166,6 +167,13 @@ func (s *Service) rebuild(ctx context.Context, r *Run) error {
 		switch f.Type {
 		case openai.EventCreated, openai.EventQueued, openai.EventInProgress:
 			r.announced++
+			if len(r.output) > 0 {
+				var ev openai.Lifecycle
+				if err := json.Unmarshal(f.Data, &ev); err != nil {
+					return fmt.Errorf("read event %d: %w", f.Seq, err)
+				}
+				r.shownLocked(ev.Response.Output)
+			}
 		case openai.EventItemAdded, openai.EventItemDone:
 			var ev openai.ItemEvent
 			if err := json.Unmarshal(f.Data, &ev); err != nil {

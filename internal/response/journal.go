@@ -60,7 +60,10 @@ var errReleased = fault.New(fault.Conflict, "The server is stopping; the respons
 // Release gives the response back without an end, for another owner to go on with: it takes no more events, what was
 // emitted is durable and at rest, and its readers are cut off. An error means that it could not be given back; the lease
 // will run out, and then it falls to another all the same.
-func (r *Run) Release(ctx context.Context) error {
+func (r *Run) Release(ctx context.Context) error { return r.giveBack(ctx, "", errReleased) }
+
+// giveBack ends our hold on the response and writes its next owner; cut is what its readers meet.
+func (r *Run) giveBack(ctx context.Context, owner string, cut *fault.Error) error {
 	if !r.stored {
 		return fault.New(fault.Internal, "A response that is not stored cannot be given back.")
 	}
@@ -72,7 +75,7 @@ func (r *Run) Release(ctx context.Context) error {
 	r.released = true
 	r.roomMadeLocked()
 	r.mu.Unlock()
-	r.cancel(errReleased)
+	r.cancel(cut)
 	err := r.Sync(ctx)
 	for err == nil {
 		r.mu.Lock()
@@ -87,12 +90,9 @@ func (r *Run) Release(ctx context.Context) error {
 		err = r.rest()
 	}
 	if err == nil {
-		err = r.s.db.Write(ctx, func(tx *sql.Tx) error {
-			_, err := tx.Exec(`UPDATE response SET owner = '' WHERE id = $1 AND fence = $2`, r.id, r.fence)
-			return err
-		})
+		err = r.s.db.Write(ctx, func(tx *sql.Tx) error { return r.restingRow(tx, owner) })
 	}
-	r.lose(errReleased)
+	r.lose(cut)
 	if err != nil {
 		return fmt.Errorf("give back response %s: %w", r.id, err)
 	}

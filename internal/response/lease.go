@@ -68,8 +68,8 @@ func (s *Service) busy() bool {
 
 // ownerless says whether there may be something to take over. It only reads: an idle server leaves the disk alone.
 func (s *Service) ownerless(ctx context.Context) (found bool, err error) {
-	err = s.db.Read().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM response WHERE completed IS NULL AND owner <> $1)
-		OR EXISTS (SELECT 1 FROM response_owner WHERE name <> $1 AND lease_until <= $2)`, s.owner, s.clock().UnixMilli()).Scan(&found)
+	err = s.db.Read().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM response WHERE completed IS NULL AND owner <> $1 AND owner <> $3)
+		OR EXISTS (SELECT 1 FROM response_owner WHERE name <> $1 AND lease_until <= $2)`, s.owner, s.clock().UnixMilli(), parked).Scan(&found)
 	if err != nil {
 		return false, fmt.Errorf("look for responses without an owner: %w", err)
 	}

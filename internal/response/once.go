@@ -74,12 +74,5 @@ func keyedID(r *Run) string {
 
 // Wait returns a stored response when it has ended.
 func (s *Service) Wait(ctx context.Context, org, id string) (*openai.Response, error) {
-	f, err := s.await(ctx, org, id)
-	if err != nil {
-		return nil, err
-	}
-	if f.run != nil {
-		return f.run.Wait(ctx)
-	}
-	return s.Get(ctx, org, id)
+	return s.Attend(ctx, org, id, nil)
 }

@@ -252,6 +252,9 @@ func (s *Service) Cancel(ctx context.Context, org, id string) (*openai.Response,
 	}
 	if f.run == nil && !f.ended {
 		defer s.expel(id)()
+		if _, err := s.Wake(ctx, id); err != nil {
+			return nil, err
+		}
 		if f, err = s.await(ctx, org, id); err != nil {
 			return nil, err
 		}
@@ -260,7 +263,11 @@ func (s *Service) Cancel(ctx context.Context, org, id string) (*openai.Response,
 		return s.Get(ctx, org, id)
 	}
 	f.run.Cancel(errCancelled)
-	return f.run.Wait(ctx)
+	resp, err := f.run.Wait(ctx)
+	if Parked(err) { // that was quicker
+		return s.Cancel(ctx, org, id)
+	}
+	return resp, err
 }
 
 // errCancelled is the cause of a run that somebody asked to cancel.
@@ -323,6 +330,8 @@ func (s *Service) deleteRow(ctx context.Context, org, id string) error {
 // forget takes a run off the list of the living.
 func (s *Service) forget(r *Run) {
 	s.mu.Lock()
-	delete(s.live, r.id)
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	if s.live[r.id] == r { // one that waited may have another run by now
+		delete(s.live, r.id)
+	}
 }

@@ -2,6 +2,7 @@ package response
 
 import (
 	"context"
+	"errors"
 	"io"
 
 	"github.com/hardshell-dev/hardshell/fault"
@@ -66,6 +67,9 @@ func without(list []*Subscription, gone *Subscription) []*Subscription {
 func (sub *Subscription) Next(ctx context.Context) ([]Frame, error) {
 	if sub.early {
 		f, err := sub.s.await(ctx, sub.org, sub.id)
+		if errors.Is(err, errStopping) {
+			err = away(errReleased)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -104,6 +108,10 @@ func (sub *Subscription) Next(ctx context.Context) ([]Frame, error) {
 			}
 			r.mu.Unlock()
 			return frames, nil
+		case Parked(r.cut):
+			r.mu.Unlock()
+			sub.early, sub.run, sub.org = true, nil, r.org
+			return sub.Next(ctx)
 		case r.cut != nil:
 			defer r.mu.Unlock()
 			return nil, away(r.cut)
@@ -134,9 +142,15 @@ func (sub *Subscription) waitLocked(ctx context.Context) error {
 		r.watchers = append(r.watchers, sub)
 	}
 	r.mu.Unlock()
+	done := ctx.Done()
+	if done == nil {
+		<-sub.wake
+		r.mu.Lock()
+		return nil
+	}
 	select {
 	case <-sub.wake:
-	case <-ctx.Done():
+	case <-done:
 		return context.Cause(ctx)
 	}
 	r.mu.Lock()

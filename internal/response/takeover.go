@@ -71,8 +71,8 @@ func (s *Service) inherit(ctx context.Context) (h heritage, err error) {
 		if !s.shared && !s.settledIn {
 			h.ranges = [][2]int64{{0, s.log.generation << generationBits}} // those of owners that never had a lease, too
 		}
-		taken, err := tx.Query(`UPDATE response SET owner = $1, fence = fence + 1 WHERE completed IS NULL AND owner <> $1
-			AND owner NOT IN (SELECT name FROM response_owner WHERE heir <> $1) RETURNING id, fence`, s.owner)
+		taken, err := tx.Query(`UPDATE response SET owner = $1, fence = fence + 1 WHERE completed IS NULL AND owner <> $1 AND owner <> $2
+			AND owner NOT IN (SELECT name FROM response_owner WHERE heir <> $1) RETURNING id, fence`, s.owner, parked)
 		if err != nil {
 			return err
 		}

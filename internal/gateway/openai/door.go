@@ -36,6 +36,8 @@ type Run interface {
 	// Subscribe gives the events with a number above after, from the start with -1.
 	Subscribe(after int64) Stream
 	Wait(ctx context.Context) (*wire.Response, error)
+	// Abandon cancels it also when it waits for an approval by now, or goes on from there in other hands.
+	Abandon(ctx context.Context, cause error)
 	// Response is the response as it stands.
 	Response() *wire.Response
 }
@@ -54,8 +56,8 @@ type Responses interface {
 	Delete(ctx context.Context, org, id string) error
 	Cancel(ctx context.Context, org, id string) (*wire.Response, error)
 	InputItems(ctx context.Context, org, id string) ([]wire.Item, error)
-	// Wait returns a response when it has ended.
-	Wait(ctx context.Context, org, id string) (*wire.Response, error)
+	// Attend returns a response when it has ended, or as it stands if the bell rings while it waits for an approval.
+	Attend(ctx context.Context, org, id string, bell <-chan time.Time) (*wire.Response, error)
 	// Keyed finds what an earlier request of that name has begun; "" is nothing.
 	Keyed(ctx context.Context, org, key, digest string) (id string, err error)
 }
@@ -92,10 +94,13 @@ type Door struct {
 	Agent      Agent
 	Responses  Responses
 	Containers Containers
-	Files      Files  // nil where nothing can be uploaded
-	Skills     Skills // nil where there are none
+	Files      Files     // nil where nothing can be uploaded
+	Skills     Skills    // nil where there are none
+	Approvals  Approvals // nil where nothing is asked
 	Models     Models
 	Keepalive  time.Duration // silence after which a stream gets a comment; 0 = 10 s
+	// Bell rings when a client that reads no stream has waited for an approval as long as it should: after 30 s, unless set.
+	Bell func() <-chan time.Time
 }
 
 // defaultKeepalive stays well under the 15 s that is promised: a timer may be late and a proxy impatient.
@@ -105,6 +110,9 @@ const defaultKeepalive = 10 * time.Second
 func Register(g *gateway.Gateway, d Door) {
 	if d.Keepalive <= 0 {
 		d.Keepalive = defaultKeepalive
+	}
+	if d.Bell == nil {
+		d.Bell = func() <-chan time.Time { return time.After(approvalPatience) }
 	}
 	g.Fallback(WriteError)
 	for _, r := range []struct {
@@ -141,6 +149,11 @@ func Register(g *gateway.Gateway, d Door) {
 			"DELETE /v1/files/{id}":      d.deleteUpload,
 			"GET /v1/files/{id}/content": d.uploadContent,
 		})
+	}
+	if d.Approvals != nil {
+		g.Handle("GET /v1/approvals", tenant.ScopeApprove, d.listApprovals, WriteError)
+		g.Handle("GET /v1/approvals/{id}", tenant.ScopeApprove, d.getApproval, WriteError)
+		g.Handle("POST /v1/approvals/{id}", tenant.ScopeApprove, d.answerApproval, WriteError)
 	}
 	if d.Skills != nil {
 		handle(g, map[string]gateway.Handler{

@@ -49,11 +49,11 @@ const (
 func (keys) Authenticate(_ context.Context, token string) (tenant.Principal, error) {
 	switch token {
 	case keyOne:
-		return tenant.Principal{Org: "one", Scopes: []tenant.Scope{tenant.ScopeRun}}, nil
+		return tenant.Principal{Org: "one", KeyID: "key_one", Scopes: []tenant.Scope{tenant.ScopeRun}}, nil
 	case keyTwo:
 		return tenant.Principal{Org: "two", Scopes: []tenant.Scope{tenant.ScopeRun}}, nil
 	case keyApprove:
-		return tenant.Principal{Org: "one", Scopes: []tenant.Scope{tenant.ScopeApprove, tenant.ScopeAdmin}}, nil
+		return tenant.Principal{Org: "one", KeyID: "key_approve", Scopes: []tenant.Scope{tenant.ScopeApprove, tenant.ScopeAdmin}}, nil
 	}
 	return tenant.Principal{}, fault.New(fault.Unauthenticated, "This key is not valid.").WithCode("invalid_api_key")
 }
@@ -174,8 +174,12 @@ func (r *fakeRun) play(first int64, types ...string) {
 	r.frames <- batch
 }
 
-func (r *fakeRun) ID() string                   { return "resp_1" }
-func (r *fakeRun) Cancel(error)                 { r.once.Do(func() { close(r.cancelled) }) }
+func (r *fakeRun) ID() string   { return "resp_1" }
+func (r *fakeRun) Cancel(error) { r.once.Do(func() { close(r.cancelled) }) }
+
+// Abandon is Cancel: a fake waits for nobody.
+func (r *fakeRun) Abandon(_ context.Context, cause error) { r.Cancel(cause) }
+
 func (r *fakeRun) Subscribe(after int64) Stream { return &fakeStream{run: r, after: after} }
 
 func (r *fakeRun) Wait(ctx context.Context) (*wire.Response, error) {
@@ -241,7 +245,7 @@ func (f *fakeResponses) Keyed(_ context.Context, org, key, digest string) (strin
 	return known[1], nil
 }
 
-func (f *fakeResponses) Wait(ctx context.Context, org, id string) (*wire.Response, error) {
+func (f *fakeResponses) Attend(ctx context.Context, org, id string, _ <-chan time.Time) (*wire.Response, error) {
 	run, err := f.find(org, id)
 	if err != nil {
 		return nil, err

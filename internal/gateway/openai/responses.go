@@ -51,14 +51,15 @@ func (d *Door) createResponse(w http.ResponseWriter, r *http.Request, p tenant.P
 	if req.Streams() {
 		// A foreground run lives as long as its client. AfterFunc cancels it at once, whatever this goroutine waits for. One
 		// without a stream has ended by now: Create has seen to it.
-		stop := context.AfterFunc(r.Context(), func() { run.Cancel(response.ErrClientGone) })
+		stop := context.AfterFunc(r.Context(), func() { run.Abandon(r.Context(), response.ErrClientGone) })
 		defer stop()
 		err = d.stream(w, r, run.Subscribe(-1))
 	} else {
-		err = d.wait(w, r, run.Wait)
+		err = d.wait(w, r, d.attend(p, run))
 	}
 	if err != nil {
 		run.Cancel(response.ErrClientGone) // nobody will read the rest; a finished run does not mind
+		go run.Abandon(context.WithoutCancel(r.Context()), response.ErrClientGone)
 	}
 	return err
 }
@@ -112,14 +113,14 @@ func (d *Door) again(w http.ResponseWriter, r *http.Request, p tenant.Principal,
 		}
 		return true, writeJSON(w, http.StatusOK, resp)
 	}
-	err = d.wait(w, r, func(ctx context.Context) (*wire.Response, error) { return d.Responses.Wait(ctx, p.Org, id) })
+	err = d.wait(w, r, func(ctx context.Context) (*wire.Response, error) { return d.Responses.Attend(ctx, p.Org, id, d.Bell()) })
 	if err != nil {
 		gateway.NoRetry(w) // the same name gives the same failure, also where another request might do better
 	}
 	return true, err
 }
 
-// wait answers with the finished response.
+// wait answers with the finished response, or with one that waits for an approval as it stands.
 func (d *Door) wait(w http.ResponseWriter, r *http.Request, ended func(context.Context) (*wire.Response, error)) error {
 	resp, err := ended(r.Context())
 	switch {

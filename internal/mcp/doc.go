@@ -20,5 +20,6 @@
 // told so, and falls back. Each session has a container of its key's organisation, where all its commands run, in a terminal
 // or not; nothing starts on the host, and nobody is asked. A session is its key's alone: any other gets 404 for it. It ends
 // by the client's word, after half an hour in which nothing is asked, or with the server, and its commands end with it; the
-// container stays for its own idle time. A client that goes away without a word is one that asks nothing.
+// container stays for its own idle time. A client that listened and goes away without a word is given five minutes to come
+back; one that never listened is one that asks nothing.
 package mcp

@@ -21,5 +21,5 @@
 // or not; nothing starts on the host, and nobody is asked. A session is its key's alone: any other gets 404 for it. It ends
 // by the client's word, after half an hour in which nothing is asked, or with the server, and its commands end with it; the
 // container stays for its own idle time. A client that listened and goes away without a word is given five minutes to come
-back; one that never listened is one that asks nothing.
+// back; one that never listened is one that asks nothing.
 package mcp

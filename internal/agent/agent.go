@@ -70,6 +70,7 @@ type Agent struct {
 
 // New makes an agent over the rooms that it uses.
 func New(responses *response.Service, containers *container.Service, models *llm.Router, o Options) *Agent {
+	containers.EndLive(bashKey)
 	return newAgent(responseRoom{responses}, containerRoom{containers}, models, o)
 }
 
@@ -304,6 +305,8 @@ func (a *Agent) drive(r run, begin func(context.Context) (*loop, error)) {
 		}
 		return
 	}
+	l.partBash()
+	defer l.leaveBash()
 	// The run's context may be over; its end is still to be told.
 	ctx := context.WithoutCancel(r.Context())
 	if r.Recorded() { // any other has no disk to wait for

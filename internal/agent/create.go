@@ -129,6 +129,9 @@ func (a *Agent) readTools(ctx context.Context, p *plan, chained string) (err err
 		if p.place, err = a.readEnvironment(ctx, p.principal.Org, p.request.Tools[at].Environment, param, chained); err != nil {
 			return err
 		}
+		if err := a.bashPlace(ctx, p); err != nil {
+			return err
+		}
 	}
 	a.readFunctions(ctx, p)
 	return nil
@@ -160,6 +163,9 @@ func (a *Agent) readFunctions(ctx context.Context, p *plan) {
 	s := surround(facts, p.place, a.options.EnvironmentDescription)
 	s.inOrder = a.options.InOrder
 	tool := shellFunction(shellName(p.names), s)
+	if p.request.Bash != nil {
+		tool = bashFunction(p.names, s)
+	}
 	p.shell = &tool
 }
 
@@ -216,7 +222,11 @@ func (p *plan) ask(first, last bool, added []openai.Item) (llm.Request, error) {
 	r := p.request
 	items := make([]openai.Item, 0, len(p.history)+len(p.input)+len(added))
 	items = append(append(append(items, p.history...), p.input...), added...)
-	items, err := forModel(items, p.shellName(), p.maxOutput)
+	items, err := p.bashed(items)
+	if err != nil {
+		return llm.Request{}, err
+	}
+	items, err = forModel(items, p.shellName(), p.maxOutput)
 	if err != nil {
 		return llm.Request{}, err
 	}
@@ -252,7 +262,9 @@ func (p *plan) ask(first, last bool, added []openai.Item) (llm.Request, error) {
 	}
 	if p.shell != nil && p.choice.permits(shellChoice) {
 		out.Tools = append(out.Tools, *p.shell)
-		out.Shell = p.shell.Name
+		if r.Bash == nil {
+			out.Shell = p.shell.Name
+		}
 	}
 	if len(out.Tools) > 0 {
 		out.ToolChoice = p.choice.forRound(first, p.shellName())

@@ -22,6 +22,8 @@ type place struct {
 	replaced bool                     // the chain's own container is gone: the model is told
 	param    string                   // the request's environment
 
+	referred bool // the request names the container; of a bash
+
 	local       bool         // the client runs the calls; nothing above is known then
 	localSkills []localSkill // that lie there
 }

@@ -32,6 +32,7 @@ type loop struct {
 	usage   *openai.Usage // of all model calls
 	resumed *resumption   // of a response that another owner began
 
+	bash     bash                // of a request that has one
 	finished []container.Command // commands whose ends are told and not acknowledged
 
 	mu        sync.Mutex // guards finished
@@ -106,7 +107,7 @@ func (l *loop) live(ctx context.Context) response.End {
 	}
 	for {
 		l.rounds++
-		last := l.rounds >= l.agent.options.MaxIterations
+		last := l.rounds >= l.agent.options.MaxIterations && l.plan.request.Bash == nil // a bash pauses instead
 		t, err := l.ask(ctx, l.rounds == 1, last)
 		if err != nil {
 			t.abandon(ctx)
@@ -286,6 +287,8 @@ func (l *loop) settle(t *turn) (end response.End, over bool) {
 	switch {
 	case t.has(toClient), t.has(relayedCall): // the client answers its calls; ours of the same turn are done
 		return response.End{Status: openai.Completed}, true
+	case called && l.pauses():
+		return response.End{Status: openai.Incomplete, Reason: openai.ReasonMaxMessages}, true
 	case called && !t.last:
 		return response.End{}, false
 	case !t.answered() && l.trouble != nil:

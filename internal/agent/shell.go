@@ -112,6 +112,10 @@ func (l *loop) runCalls(ctx context.Context, t *turn, unready error, was progres
 			c.closed, c.output = true, *done
 			continue
 		}
+		if l.plan.request.Bash != nil { // one shell, one call at a time
+			l.runCall(ctx, c, unready, was.of(c.outputIndex))
+			continue
+		}
 		wg.Go(func() { l.runCall(ctx, c, unready, was.of(c.outputIndex)) })
 	}
 	wg.Wait()
@@ -158,6 +162,8 @@ func (l *loop) runCall(ctx context.Context, c *call, unready error, was *told) {
 		c.trouble = unready
 		l.refuseOutput(ctx, c, unready, was)
 		return
+	case l.plan.request.Bash != nil:
+		l.runBash(ctx, c)
 	default:
 		l.runCommands(ctx, c, was)
 	}

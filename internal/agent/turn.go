@@ -288,7 +288,7 @@ func (t *turn) arguments(n *entry, raw string) {
 		return
 	}
 	c.read = true
-	c.item.Action, c.problem = readArguments(raw)
+	c.item.Action, c.problem = t.loop.plan.arguments(raw)
 	if c.problem != nil {
 		c.problem = fmt.Errorf("%w; got: %s", c.problem, shorten(raw, maxCommandEcho))
 	}

@@ -220,6 +220,9 @@ func checkTools(tools []openai.Tool) error {
 			if shells++; shells > 1 {
 				return invalid(param, "Only one shell tool is allowed in a request.")
 			}
+		case "openrouter:bash", "hardshell:bash", "bash_20250124":
+			return invalid(param+".type", "The tool %q is not available on the Responses API: it works on POST /v1/messages.", t.Type).
+				WithCode("unsupported_tool").WithTry("POST /v1/messages, or a tool of type shell or function")
 		case "":
 			return invalid(param+".type", "A tool needs a type.").WithCode("missing_required_parameter")
 		}

@@ -26,6 +26,8 @@ import (
 	"github.com/hardshell-dev/hardshell/internal/container/jail"
 	"github.com/hardshell-dev/hardshell/internal/file"
 	"github.com/hardshell-dev/hardshell/internal/gateway"
+	messages "github.com/hardshell-dev/hardshell/internal/gateway/anthropic"
+	completions "github.com/hardshell-dev/hardshell/internal/gateway/chat"
 	"github.com/hardshell-dev/hardshell/internal/gateway/openai"
 	"github.com/hardshell-dev/hardshell/internal/llm"
 	"github.com/hardshell-dev/hardshell/internal/llm/anthropic"
@@ -145,6 +147,8 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 	rooms := openai.Rooms(loop, responses, containers, models)
 	rooms.Files, rooms.Skills, rooms.Approvals = files, skills, questions
 	openai.Register(door, rooms)
+	messages.Register(door, messages.Rooms(loop, containers, models))
+	completions.Register(door, completions.Rooms(loop), openai.WriteError)
 	hall := hallOf(c, containers, telemetry.Tee(counts, collector), record, logger)
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
 		door.HandleAt(method, "/mcp", tenant.ScopeRun, hall.Serve, nil)

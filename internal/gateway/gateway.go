@@ -73,6 +73,7 @@ type Gateway struct {
 	routes   []Route
 	allow    map[string][]string // path pattern -> methods
 	fallback ErrorWriter
+	dialect  *Dialect // nil = there is none
 }
 
 // Route is one registered route, for tests and documentation.
@@ -110,7 +111,7 @@ func New(o Options) *Gateway {
 	if o.Metrics != nil {
 		g.allow[metricsPath] = []string{http.MethodGet}
 		g.mux.Handle("GET "+metricsPath, &route{g: g, name: "GET " + metricsPath, quiet: true, serve: metrics(o.Metrics)})
-		g.mux.Handle(metricsPath, &route{g: g, serve: g.wrongMethod(metricsPath)})
+		g.mux.Handle(metricsPath, &route{g: g, serve: wrongMethod(g.allow, metricsPath)})
 	}
 	return g
 }
@@ -121,29 +122,39 @@ func (g *Gateway) Fallback(errs ErrorWriter) { g.fallback = errs }
 // Handle registers h under every prefix. The pattern is "METHOD /v1/…", as http.ServeMux reads it; a bad or a
 // conflicting one panics. GET answers HEAD too.
 func (g *Gateway) Handle(pattern string, scope tenant.Scope, h Handler, errs ErrorWriter) {
+	g.register(pattern, scope, h, errs, false)
+}
+
+func (g *Gateway) register(pattern string, scope tenant.Scope, h Handler, errs ErrorWriter, apiKeyFirst bool) {
+	method, rest, tail := split(pattern)
+	for _, prefix := range prefixes {
+		g.handle(method, prefix+tail, route{g: g, name: method + " " + rest, scope: scope, serve: h, errs: errs, apiKeyFirst: apiKeyFirst})
+	}
+}
+
+// split reads a pattern: its method, its path, and the path behind the first prefix.
+func split(pattern string) (method, rest, tail string) {
 	method, rest, ok := strings.Cut(pattern, " ")
 	tail, rooted := strings.CutPrefix(rest, prefixes[0])
 	if !ok || !rooted {
 		panic("gateway: pattern " + pattern + " is not \"METHOD " + prefixes[0] + "…\"")
 	}
-	for _, prefix := range prefixes {
-		g.handle(method, prefix+tail, rest, scope, h, errs)
-	}
+	return method, rest, tail
 }
 
 // HandleAt registers h at one path of its own, for a protocol that is no versioned API. Its requests are guarded like all.
 func (g *Gateway) HandleAt(method, path string, scope tenant.Scope, h Handler, errs ErrorWriter) {
-	g.handle(method, path, path, scope, h, errs)
+	g.handle(method, path, route{g: g, name: method + " " + path, scope: scope, serve: h, errs: errs})
 }
 
-// handle registers h at full, which the log calls rest.
-func (g *Gateway) handle(method, full, rest string, scope tenant.Scope, h Handler, errs ErrorWriter) {
-	g.mux.Handle(method+" "+full, &route{g: g, name: method + " " + rest, scope: scope, serve: h, errs: errs})
+// handle registers a route at full.
+func (g *Gateway) handle(method, full string, rt route) {
+	g.mux.Handle(method+" "+full, &rt)
 	if g.allow[full] == nil && !g.covered(full) {
-		g.mux.Handle(full, &route{g: g, serve: g.wrongMethod(full), errs: errs})
+		g.mux.Handle(full, &route{g: g, serve: wrongMethod(g.allow, full), errs: rt.errs, apiKeyFirst: rt.apiKeyFirst})
 	}
 	g.allow[full] = append(g.allow[full], method)
-	g.routes = append(g.routes, Route{Method: method, Path: full, Scope: scope})
+	g.routes = append(g.routes, Route{Method: method, Path: full, Scope: rt.scope})
 }
 
 // covered says whether a path is among those that another one with wildcards has. That one refuses its wrong methods: the
@@ -168,6 +179,8 @@ type route struct {
 	serve Handler
 	errs  ErrorWriter // nil = the gateway's fallback
 	quiet bool        // asked every few seconds, by machines
+
+	apiKeyFirst bool // of two keys the one in x-api-key counts
 }
 
 // ServeHTTP is called by the mux with the writer that Gateway.ServeHTTP made.
@@ -183,7 +196,7 @@ func (rt *route) answer(w *responseWriter, r *http.Request) error {
 	if err := rt.g.checkSource(r); err != nil {
 		return err
 	}
-	p, err := rt.g.authenticate(r)
+	p, err := rt.g.authenticate(r, rt.apiKeyFirst)
 	if err != nil {
 		return err
 	}
@@ -211,6 +224,8 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path.Clean(r.URL.Path) != r.URL.Path:
 		// The mux would redirect to the clean path, before any check and without our envelope.
 		(&route{g: g, serve: notFound}).ServeHTTP(rw, r)
+	case g.dialect.spoken(r):
+		g.dialect.mux.ServeHTTP(rw, r)
 	default:
 		g.mux.ServeHTTP(rw, r)
 	}
@@ -262,9 +277,10 @@ func notFound(http.ResponseWriter, *http.Request, tenant.Principal) error {
 		WithTry("GET /v1/models; api/openapi.yaml lists the routes")
 }
 
-func (g *Gateway) wrongMethod(full string) Handler {
+// wrongMethod refuses a method that a path does not have; allow is read when it is asked.
+func wrongMethod(allow map[string][]string, full string) Handler {
 	return func(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
-		allowed := g.allow[full]
+		allowed := allow[full]
 		if slices.Contains(allowed, http.MethodGet) {
 			allowed = append(slices.Clone(allowed), http.MethodHead)
 		}

@@ -109,11 +109,11 @@ func splitHost(host string, tls bool) (name string, port uint16) {
 	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"), port
 }
 
-// authenticate reads the key from Authorization or x-api-key.
-func (g *Gateway) authenticate(r *http.Request) (tenant.Principal, error) {
-	token := bearer(r.Header.Get("Authorization"))
-	if token == "" {
-		token = r.Header.Get("X-Api-Key")
+// authenticate reads the key from Authorization or x-api-key. Where both are given, the first that is looked at decides.
+func (g *Gateway) authenticate(r *http.Request, apiKeyFirst bool) (tenant.Principal, error) {
+	token, other := bearer(r.Header.Get("Authorization")), r.Header.Get("X-Api-Key")
+	if token == "" || apiKeyFirst && other != "" {
+		token = other
 	}
 	if token == "" {
 		return tenant.Principal{}, fault.New(fault.Unauthenticated, "No API key was given.").WithCode("invalid_api_key").

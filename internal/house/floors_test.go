@@ -31,7 +31,7 @@ var edges = map[[2]string]string{
 	{"internal/cli", "internal/config"}:                         "the commands read the configuration",
 	{"internal/cli", "internal/telemetry"}:                      "assembly sets up the logs",
 	{"internal/telemetry", "internal/config"}:                   "the log level is a setting",
-	{"internal/gateway/openai", "internal/gateway"}:             "a door hangs in the gateway's frame",
+	{"internal/gateway/*", "internal/gateway"}:                  "a door hangs in the gateway's frame",
 	{"internal/container/*", "internal/container"}:              "a runtime fulfils the contract of its parent",
 	{"internal/agent", "internal/agent/approvals"}:              "a call that asks waits for the answer to its question",
 	{"internal/response", "internal/response/conversation"}:     "a response ends in its conversation, in one transaction",

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/gateway"
 	"github.com/hardshell-dev/hardshell/internal/skill"
 	"github.com/hardshell-dev/hardshell/internal/tenant"
 	wire "github.com/hardshell-dev/hardshell/internal/wire/openai"
@@ -137,7 +138,7 @@ func (d *Door) archive(w http.ResponseWriter, r *http.Request, v skill.Version) 
 	defer content.Close()
 	h := w.Header()
 	h.Set("Content-Type", "application/zip")
-	h.Set("Content-Disposition", attachment(v.Name+"-"+number(v.Number)+".zip"))
+	h.Set("Content-Disposition", gateway.Attachment(v.Name+"-"+number(v.Number)+".zip"))
 	h.Set("X-Content-Type-Options", "nosniff")
 	if _, err := io.Copy(w, content); err != nil {
 		panic(http.ErrAbortHandler) // a short archive must not look whole

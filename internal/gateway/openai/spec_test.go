@@ -29,6 +29,7 @@ func TestSpecListsTheRoutesThatExist(t *testing.T) {
 		case !inPaths || !strings.HasSuffix(line, ":"):
 		case strings.HasPrefix(line, "  /"):
 			path = strings.TrimSuffix(strings.TrimSpace(line), ":")
+		case strings.HasPrefix(path, "/v1/messages"), strings.HasPrefix(path, "/v1/chat/"): // of other doors
 		case strings.HasPrefix(line, "    ") && line[4] != ' ':
 			written = append(written, strings.ToUpper(strings.TrimSuffix(strings.TrimSpace(line), ":"))+" "+path)
 		}

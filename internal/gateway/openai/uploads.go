@@ -184,5 +184,5 @@ func (d *Door) uploadContent(w http.ResponseWriter, r *http.Request, p tenant.Pr
 		return err
 	}
 	defer content.Close()
-	return serveContent(w, r, content, f.Name, file.ContentType(f.Name))
+	return gateway.ServeAttachment(w, r, content, f.Name, file.ContentType(f.Name))
 }

@@ -110,6 +110,7 @@ func parseResults(output string) []result {
 			Output   *string `json:"output"`
 			Error    any     `json:"error"`
 			ExitCode *int    `json:"exit_code"`
+			BashCode *int    `json:"exitCode"` // of the Messages API's bash
 			TimedOut any     `json:"timed_out"`
 			Reason   any     `json:"reason"`
 			Note     any     `json:"note"`
@@ -119,6 +120,9 @@ func parseResults(output string) []result {
 				return []result{plainResult(output)}
 			}
 			return results
+		}
+		if o.ExitCode == nil {
+			o.ExitCode = o.BashCode
 		}
 		if o.Stdout == nil && o.Stderr == nil && o.Output == nil && o.ExitCode == nil && o.TimedOut == nil && o.Error == nil {
 			return []result{plainResult(output)}

@@ -372,6 +372,8 @@ type ShellAction struct {
 	WorkingDirectory string            `json:"working_directory,omitempty"`
 	Env              map[string]string `json:"env,omitempty"`
 	Stdin            string            `json:"stdin,omitempty"`
+
+	Restart bool `json:"restart,omitempty"` // of a bash: in a fresh container
 }
 
 // ItemEnvironment is where a call ran: {type: container_reference, container_id} or {type: local}.

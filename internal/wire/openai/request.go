@@ -37,6 +37,7 @@ type CreateRequest struct {
 	Raw                json.RawMessage   `json:"-"`
 	Key                string            `json:"-"` // of the header Idempotency-Key; empty without one
 	Digest             string            `json:"-"` // of the body, where there is a key
+	Bash               *Bash             `json:"-"` // of the Messages API: what its shell is; nil elsewhere
 	Warnings           []string          `json:"-"` // for the caller, of what is done otherwise than it says
 }
 
@@ -47,6 +48,11 @@ func (r *CreateRequest) Warn(lines ...string) {
 			r.Warnings = append(r.Warnings, line)
 		}
 	}
+}
+
+// Bash says that the shell of a request is one bash, whose state holds from call to call.
+type Bash struct {
+	SessionID string // names the container that it runs in, from request to request; empty: one that ends with this
 }
 
 // Streams says whether the response is to be told as it comes.

@@ -203,9 +203,7 @@ func (p *plan) begin() response.Begin {
 		noted := *p // the row may be written while the loop has taken the files and the first request from its plan
 		noted.first, b.Work = nil, noted.work
 	}
-	if id := p.request.PreviousResponseID; id != nil {
-		b.PreviousID = *id
-	}
+	p.link(&b)
 	return b
 }
 

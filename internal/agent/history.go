@@ -34,8 +34,8 @@ func conversationID(raw json.RawMessage) (string, error) {
 // continued reads what a request continues: the responses before it or its conversation, which no other response may
 // continue, unless this one goes on after a crash: then it is the one. It returns the container that was used there last.
 func (a *Agent) continued(ctx context.Context, p *plan, goesOn bool) (container string, err error) {
-	if id := p.request.PreviousResponseID; id != nil {
-		chain, err := a.responses.Chain(ctx, p.principal.Org, *id)
+	if p.request.PreviousResponseID != nil {
+		chain, err := a.before(ctx, p.principal.Org, p.request)
 		if err != nil {
 			return "", err
 		}

@@ -98,6 +98,9 @@ func (l *loop) live(ctx context.Context) response.End {
 	if err := l.run.Announce(); err != nil {
 		return l.ending(ctx, err)
 	}
+	if isFalse(l.plan.request.Generate) {
+		return response.End{Status: openai.Completed} // it was checked, and others go on from it
+	}
 	if l.resumed != nil && l.resumed.broken != nil {
 		return l.giveUp(ctx)
 	} else if l.resumed != nil {

@@ -158,7 +158,8 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 	return &app{
 		handler: door, tenants: tenants, shell: facts,
 		drain: func(ctx context.Context) error {
-			return errors.Join(hall.Close(ctx), loop.Close(ctx), responses.Close(ctx))
+			sockets := door.CloseSockets()
+			return errors.Join(hall.Close(ctx), loop.Close(ctx), responses.Close(ctx), sockets(ctx))
 		},
 		close: func(ctx context.Context, keep bool) error {
 			defer stopSpawner()

@@ -73,6 +73,7 @@ type Gateway struct {
 	routes   []Route
 	allow    map[string][]string // path pattern -> methods
 	fallback ErrorWriter
+	sockets  sockets
 	dialect  *Dialect // nil = there is none
 }
 
@@ -196,16 +197,25 @@ func (rt *route) answer(w *responseWriter, r *http.Request) error {
 	if err := rt.g.checkSource(r); err != nil {
 		return err
 	}
-	p, err := rt.g.authenticate(r, rt.apiKeyFirst)
+	p, err := rt.admit(r)
+	w.org = p.Org
 	if err != nil {
 		return err
 	}
-	w.org = p.Org
+	return rt.serve(w, r, p)
+}
+
+// admit reads who asks, who must be allowed to.
+func (rt *route) admit(r *http.Request) (tenant.Principal, error) {
+	p, err := rt.g.authenticate(r, rt.apiKeyFirst)
+	if err != nil {
+		return p, err
+	}
 	if rt.scope != "" && !p.Has(rt.scope) {
-		return fault.New(fault.Forbidden, "This key does not have the scope %q.", rt.scope).
+		return p, fault.New(fault.Forbidden, "This key does not have the scope %q.", rt.scope).
 			WithCode("insufficient_scope").WithTry("a key made with `hardshell key create --scope %s`", rt.scope)
 	}
-	return rt.serve(w, r, p)
+	return p, nil
 }
 
 // ServeHTTP gives the request an id and a guarded writer, dispatches it, and logs it.

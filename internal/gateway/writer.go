@@ -18,7 +18,8 @@ type responseWriter struct {
 	rc      *http.ResponseController
 	id      string
 	route   *route
-	body    *body // nil = the request has none
+	body    *body   // nil = the request has none
+	socket  *Socket // nil = the connection has not become one
 	org     string
 	status  int
 	bytes   int64
@@ -72,6 +73,9 @@ func (w *responseWriter) extend() {
 // finish recovers a handler's panic and writes the access log, once a request.
 func (g *Gateway) finish(w *responseWriter, r *http.Request) {
 	cut := g.recovered(w, r, recover())
+	if w.socket != nil {
+		w.socket.end()
+	}
 	status := w.status
 	if status == 0 {
 		status = http.StatusOK // net/http answers so for a handler that wrote nothing
@@ -83,7 +87,7 @@ func (g *Gateway) finish(w *responseWriter, r *http.Request) {
 	if w.route != nil && w.route.name != "" {
 		name = w.route.name
 	}
-	if g.observer != nil {
+	if g.observer != nil && w.socket == nil {
 		g.observer.RequestEnded(name, status, time.Since(w.started))
 	}
 	level := slog.LevelInfo

@@ -67,6 +67,9 @@ func (s *Service) Begin(ctx context.Context, b Begin) (*Run, error) {
 	if b.Background {
 		r.object.Status = openai.Queued
 	}
+	if !b.Store {
+		r.input = b.Input
+	}
 	if b.Store {
 		born, err := s.birth(r, b)
 		if err != nil {

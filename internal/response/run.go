@@ -48,17 +48,18 @@ type Run struct {
 	object    openai.Response // Output is kept apart, in output
 	output    []openai.Item   // by output index; an index that was not used has no Raw
 	ring      ring
-	durable   int64     // events below are durable
-	cut       error     // why the log ends here without a terminal event
-	broken    error     // why nothing more becomes durable before the end
-	unsealed  *seal     // the end that could not be written yet
-	late      bool      // the end is told and on its way to the disk
-	unborn    *birth    // the row, while it is not durable
-	released  bool      // given back: nothing is emitted any more
-	begun     time.Time // here
-	spoke     bool      // there was a delta
-	announced int       // lifecycle events so far; the owner's only
-	entries   int64     // of the journal
+	durable   int64         // events below are durable
+	cut       error         // why the log ends here without a terminal event
+	broken    error         // why nothing more becomes durable before the end
+	unsealed  *seal         // the end that could not be written yet
+	late      bool          // the end is told and on its way to the disk
+	unborn    *birth        // the row, while it is not durable
+	released  bool          // given back: nothing is emitted any more
+	begun     time.Time     // here
+	input     []openai.Item // of a run that is not stored
+	spoke     bool          // there was a delta
+	announced int           // lifecycle events so far; the owner's only
+	entries   int64         // of the journal
 	watchers  []*Subscription
 	room      chan struct{} // closed when a waiting Emit should look again; nil when none waits
 	unwatched bool          // somebody waits for the end only; see trim
@@ -336,6 +337,10 @@ func (r *Run) AddUsage(u openai.Usage) {
 	r.object.Usage = &sum // a new value: snapshots share the old one
 	r.mu.Unlock()
 }
+
+// Input returns what the response was asked, with the ids that the items have got, where it is not stored: of one that is,
+// Service.InputItems knows.
+func (r *Run) Input() []openai.Item { return r.input }
 
 // Output returns the output so far, in the order of the output indexes.
 func (r *Run) Output() []openai.Item {

@@ -53,12 +53,19 @@ func TestEveryRouteRefusesStrangers(t *testing.T) {
 				r.Header.Set("Sec-Fetch-Site", "same-origin")
 			}, 403, "host_not_allowed"},
 		} {
-			res, body := h.do(t, rt.Method, concrete(rt.Path), []byte("{}"), c.mutate)
-			if res.StatusCode != c.status || errorOf(t, body).code != c.code {
-				t.Errorf("%s %s, %s: %d %s, want %d %s", rt.Method, rt.Path, c.name, res.StatusCode, body, c.status, c.code)
-			}
-			if res.Header.Get("Access-Control-Allow-Origin") != "" {
-				t.Errorf("%s %s, %s: a CORS header", rt.Method, rt.Path, c.name)
+			for _, upgrade := range []bool{false, rt.Method == "GET"} { // a page may open a WebSocket where it may not read
+				res, body := h.do(t, rt.Method, concrete(rt.Path), []byte("{}"), func(r *http.Request) {
+					if upgrade {
+						handshake(r)
+					}
+					c.mutate(r)
+				})
+				if res.StatusCode != c.status || errorOf(t, body).code != c.code {
+					t.Errorf("%s %s, %s, upgrade %v: %d %s, want %d %s", rt.Method, rt.Path, c.name, upgrade, res.StatusCode, body, c.status, c.code)
+				}
+				if res.Header.Get("Access-Control-Allow-Origin") != "" {
+					t.Errorf("%s %s, %s: a CORS header", rt.Method, rt.Path, c.name)
+				}
 			}
 		}
 	}
@@ -122,7 +129,7 @@ func TestUnknownPathsSpeakTheEnvelope(t *testing.T) {
 		{"GET", "/", 404, "unknown_url"},
 		{"PATCH", "/v1/responses", 405, "method_not_allowed"},
 		{"OPTIONS", "/v1/responses", 405, "method_not_allowed"},
-		{"GET", "/v1/responses", 405, "method_not_allowed"},
+		{"GET", "/v1/responses", 426, "upgrade_required"},
 	} {
 		res, body := h.do(t, c.method, c.path, nil, nil)
 		if res.StatusCode != c.status || errorOf(t, body).code != c.code {

@@ -40,6 +40,8 @@ type Run interface {
 	Abandon(ctx context.Context, cause error)
 	// Response is the response as it stands.
 	Response() *wire.Response
+	// Input is what a response that is not stored was asked, as a later one goes on from it.
+	Input() []wire.Item
 }
 
 // Stream hands out the events of one response, in order. Next blocks until at least one is ready; io.EOF follows the
@@ -120,6 +122,7 @@ func Register(g *gateway.Gateway, d Door) {
 		serve   gateway.Handler
 	}{
 		{"POST /v1/responses", d.createResponse},
+		{"GET /v1/responses", d.connectSocket},
 		{"GET /v1/responses/{id}", d.getResponse},
 		{"DELETE /v1/responses/{id}", d.deleteResponse},
 		{"POST /v1/responses/{id}/cancel", d.cancelResponse},

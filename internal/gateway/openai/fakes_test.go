@@ -138,12 +138,20 @@ type fakeAgent struct {
 	run  *fakeRun
 	err  error
 	last *wire.CreateRequest
+	make func(*wire.CreateRequest) (*fakeRun, error) // nil: run and err
 }
 
 func (a *fakeAgent) Create(_ context.Context, _ tenant.Principal, req *wire.CreateRequest) (Run, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.last = req
+	if a.make != nil {
+		run, err := a.make(req)
+		if err != nil {
+			return nil, err
+		}
+		return run, nil
+	}
 	if a.err != nil {
 		return nil, a.err
 	}
@@ -157,6 +165,7 @@ type fakeRun struct {
 	failure   error // of Wait and Next
 	cancelled chan struct{}
 	once      sync.Once
+	input     []wire.Item
 }
 
 func newRun() *fakeRun {
@@ -174,8 +183,9 @@ func (r *fakeRun) play(first int64, types ...string) {
 	r.frames <- batch
 }
 
-func (r *fakeRun) ID() string   { return "resp_1" }
-func (r *fakeRun) Cancel(error) { r.once.Do(func() { close(r.cancelled) }) }
+func (r *fakeRun) Input() []wire.Item { return r.input }
+func (r *fakeRun) ID() string         { return "resp_1" }
+func (r *fakeRun) Cancel(error)       { r.once.Do(func() { close(r.cancelled) }) }
 
 // Abandon is Cancel: a fake waits for nobody.
 func (r *fakeRun) Abandon(_ context.Context, cause error) { r.Cancel(cause) }

@@ -22,17 +22,22 @@ func readJSON(r *http.Request, v any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return raw, parseObject(raw, v)
+}
+
+// parseObject reads what must be one JSON object into v, as readJSON does.
+func parseObject(raw []byte, v any) error {
 	body := bytes.TrimLeft(raw, " \t\r\n")
 	if len(body) == 0 {
-		return nil, fault.New(fault.Invalid, "The request has no body; it must be one JSON object.").WithCode("invalid_body")
+		return fault.New(fault.Invalid, "The request has no body; it must be one JSON object.").WithCode("invalid_body")
 	}
 	if body[0] != '{' {
-		return nil, fault.New(fault.Invalid, "The request body must be one JSON object.").WithCode("invalid_body")
+		return fault.New(fault.Invalid, "The request body must be one JSON object.").WithCode("invalid_body")
 	}
 	if err := json.Unmarshal(body, v); err != nil {
-		return nil, jsonFault(body, err)
+		return jsonFault(body, err)
 	}
-	return raw, nil
+	return nil
 }
 
 // jsonFault says which field of a body has the wrong type, or where the body stops being JSON.

@@ -34,9 +34,11 @@ type CreateRequest struct {
 	PromptCacheKey     *string           `json:"prompt_cache_key"`
 	SafetyIdentifier   *string           `json:"safety_identifier"`
 	User               *string           `json:"user"`
+	Generate           *bool             `json:"generate,omitempty"` // false: the request becomes a response that others go on from, and no model is asked
 	Raw                json.RawMessage   `json:"-"`
 	Key                string            `json:"-"` // of the header Idempotency-Key; empty without one
 	Digest             string            `json:"-"` // of the body, where there is a key
+	Carried            *Carried          `json:"-"` // the previous response, where it is not on record
 	Bash               *Bash             `json:"-"` // of the Messages API: what its shell is; nil elsewhere
 	Warnings           []string          `json:"-"` // for the caller, of what is done otherwise than it says
 }
@@ -53,6 +55,12 @@ func (r *CreateRequest) Warn(lines ...string) {
 // Bash says that the shell of a request is one bash, whose state holds from call to call.
 type Bash struct {
 	SessionID string // names the container that it runs in, from request to request; empty: one that ends with this
+}
+
+// Carried is what a connection has kept of a response and of what came before it.
+type Carried struct {
+	Items       []Item
+	ContainerID string
 }
 
 // Streams says whether the response is to be told as it comes.

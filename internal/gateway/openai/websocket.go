@@ -92,11 +92,11 @@ func (t *talk) turn(p tenant.Principal, m gateway.Message) (lane string, last in
 	if t.socket.Stopping() {
 		return lane, noEvent, gateway.ErrStopping
 	}
-	var end *wire.Response
+	terminal := ""
 	if id := req.PreviousResponseID; id != nil {
 		req.Carried = t.memory.find(*id)
 		defer func() {
-			if failed(err) || end != nil && end.Status == wire.Failed {
+			if failed(err) || terminal == wire.EventFailed {
 				t.memory.forget(*id) // nobody goes on from it: the client starts anew with what it knows
 			}
 		}()
@@ -108,48 +108,50 @@ func (t *talk) turn(p tenant.Principal, m gateway.Message) (lane string, last in
 	}
 	if !req.InBackground() {
 		// A foreground run lives as long as its client. AfterFunc cancels it at once, whatever this goroutine waits for.
-		stop := context.AfterFunc(ctx, func() { run.Cancel(response.ErrClientGone) })
+		stop := context.AfterFunc(ctx, func() { run.Abandon(ctx, response.ErrClientGone) })
 		defer stop()
 	}
-	if last, err = t.follow(ctx, run); err != nil {
+	if terminal, last, err = t.follow(ctx, run); err != nil {
 		if !req.InBackground() {
 			run.Cancel(response.ErrClientGone) // nobody reads the rest; a finished run does not mind
+			go run.Abandon(context.WithoutCancel(ctx), response.ErrClientGone)
 		}
 		return lane, last, err
 	}
-	if end, err = run.Wait(ctx); err != nil { // it has ended
-		return lane, last, err
+	if req.Store == nil || *req.Store {
+		return lane, last, nil
 	}
-	if !end.Store && end.Status != wire.Failed && end.Status != wire.Cancelled {
+	end, err := run.Wait(ctx) // it has ended
+	if err == nil && end.Status != wire.Failed && end.Status != wire.Cancelled {
 		t.memory.keep(end, req.Carried, run.Input())
 	}
-	return lane, last, nil
+	return lane, last, err
 }
 
 // failed says whether an error is one of a request or of a server, and not of a connection.
 func failed(err error) bool { return err != nil && fault.KindOf(err) != fault.Cancelled }
 
-// follow says a run's events until its terminal one. last is the number of the last that was said.
-func (t *talk) follow(ctx context.Context, run Run) (last int64, err error) {
+// follow says a run's events until its terminal one. last is the number of the last that was said, and kind its type.
+func (t *talk) follow(ctx context.Context, run Run) (kind string, last int64, err error) {
 	last = noEvent
 	events := run.Subscribe(-1)
 	defer events.Close()
 	for {
 		frames, err := events.Next(ctx)
 		if errors.Is(err, io.EOF) {
-			return last, nil
+			return kind, last, nil
 		}
 		if ctx.Err() != nil {
-			return last, response.ErrClientGone
+			return kind, last, response.ErrClientGone
 		}
 		if err != nil {
-			return last, err
+			return kind, last, err
 		}
 		for _, f := range frames {
 			if err := t.socket.Send(f.Data); err != nil {
-				return last, response.ErrClientGone
+				return kind, last, response.ErrClientGone
 			}
-			last = f.Seq
+			kind, last = f.Type, f.Seq
 		}
 	}
 }

@@ -104,7 +104,8 @@ func ran(id, status string, stored bool) *fakeRun {
 	run.input = []wire.Item{wire.NewItem(wire.Message{Type: "message", ID: "in_" + id, Role: "user"})}
 	run.final = &wire.Response{ID: id, Object: "response", Status: status, Store: stored, ContainerID: "cntr_" + id,
 		Output: []wire.Item{wire.NewItem(wire.Message{Type: "message", ID: "out_" + id, Role: "assistant"})}}
-	run.play(0, "response.created", "response.completed")
+	run.play(0, "response.created", map[string]string{wire.Completed: wire.EventCompleted, wire.Incomplete: wire.EventIncomplete,
+		wire.Cancelled: wire.EventIncomplete, wire.Failed: wire.EventFailed}[status])
 	close(run.frames)
 	return run
 }
@@ -223,7 +224,7 @@ func TestASocketKeepsWhatIsNotStored(t *testing.T) {
 	turn := func(previous, id, status string, stored bool, err error) (known string) {
 		t.Helper()
 		run, failure = ran(id, status, stored), err
-		s.say(fmt.Sprintf(`{"type":"response.create","model":"m","previous_response_id":%q}`, previous))
+		s.say(fmt.Sprintf(`{"type":"response.create","model":"m","store":%v,"previous_response_id":%q}`, stored, previous))
 		if err != nil {
 			s.refusal()
 		} else {

@@ -34,6 +34,7 @@ type Options struct {
 	EnvironmentDescription string    // the operator's words in the shell's description
 	DefaultEnvironment     string    // what a shell tool without environment means: container_auto (default) or local
 	ClientRuns             bool      // nothing is run here: every call of the shell goes to the client
+	Vendors                Vendors   // calls of a shell with a container are the upstream's to run; nil: they are run here
 	InOrder                bool      // the commands of a call run one after the other and not at the same time
 	Uploads                Uploads   // the files that input_file parts name by id; nil: there are none
 	Sealer                 Sealer    // keeps what tools show their servers for an owner who goes on; nil: one cannot

@@ -130,7 +130,9 @@ func (t *turn) abandon(ctx context.Context) {
 			t.loop.refuse(ctx, n.call, errNotComplete)
 		case n.fate == relayedCall && !n.done && n.call.read:
 			t.loop.closeCall(n.call, false)
-		case n.done, n.fate == refused, n.fate == dropped, n.fate == ours, n.fate == relayedCall:
+		case n.done, n.fate == refused, n.fate == dropped, n.fate == ours, n.fate == relayedCall, n.fate == patchCall:
+		case lentItem(n.typ):
+			t.cutLent(n)
 		case n.fate == toClient:
 			n.item = openai.NewItem(openai.FunctionCall{Type: openai.TypeFunctionCall, ID: n.id, CallID: n.callID,
 				Name: n.name, Arguments: n.arguments.String(), Status: openai.Incomplete})

@@ -11,8 +11,8 @@ import (
 // choice is a request's tool_choice, read once. Allowed is nil when every tool may be called.
 type choice struct {
 	mode    string   // auto | none | required | function
-	name    string   // the forced function; shellChoice means our shell
-	allowed []string // names that allowed_tools leaves; shellChoice means our shell
+	name    string   // the forced function; shellChoice means our shell, patchChoice apply_patch
+	allowed []string // names that allowed_tools leaves, the same
 }
 
 // shellChoice stands for our shell in a choice. No function can have this name.
@@ -77,6 +77,11 @@ func chosen(typ, name, param string, tools []openai.Tool) (string, error) {
 			return shellChoice, nil
 		}
 		return "", invalid(param, "%s names the shell, which is not among the tools.", param)
+	case openai.ToolApplyPatch:
+		if slices.ContainsFunc(tools, func(t openai.Tool) bool { return t.Type == openai.ToolApplyPatch }) {
+			return patchChoice, nil
+		}
+		return "", invalid(param, "%s names apply_patch, which is not among the tools.", param)
 	case "function":
 		if slices.ContainsFunc(tools, func(t openai.Tool) bool { return t.Type == "function" && t.Name == name }) {
 			return name, nil
@@ -93,8 +98,8 @@ func (c choice) permits(name string) bool {
 }
 
 // forRound is the choice as a model call carries it. A forced call is forced in the first round only: forced for
-// ever, the model could never answer. shell is the name that our function goes by.
-func (c choice) forRound(first bool, shell string) json.RawMessage {
+// ever, the model could never answer. shell and patch are the names that our functions go by.
+func (c choice) forRound(first bool, shell, patch string) json.RawMessage {
 	switch {
 	case c.mode == "none":
 		return json.RawMessage(`"none"`)
@@ -104,8 +109,11 @@ func (c choice) forRound(first bool, shell string) json.RawMessage {
 		return json.RawMessage(`"required"`)
 	}
 	name := c.name
-	if name == shellChoice {
+	switch name {
+	case shellChoice:
 		name = shell
+	case patchChoice:
+		name = patch
 	}
 	raw, err := openai.Marshal(struct {
 		Type string `json:"type"`

@@ -26,8 +26,10 @@ type plan struct {
 	functions []openai.Tool   // the client's, and tools that the upstream runs
 	names     map[string]bool // of the client's functions
 	shell     *openai.Tool    // our shell as a function; nil when the request has none
+	patch     *openai.Tool    // apply_patch as a function; nil when the request has none
 	maxOutput int             // the most characters of a stream that a command shows
 	place     place
+	lent      *lent // the shell whose calls the upstream runs; nil where it runs none
 	files     []inputFile
 	parallel  bool
 	first     *llm.Request // the first model call's, which was made to be checked; nil once it is taken
@@ -43,7 +45,12 @@ func (a *Agent) plan(ctx context.Context, p tenant.Principal, req *openai.Create
 	if err != nil {
 		return nil, err
 	}
-	if out.place, err = a.reserve(ctx, p.Org, out.place); err != nil {
+	if out.lent != nil {
+		err = a.lendOut(ctx, out)
+	} else {
+		out.place, err = a.reserve(ctx, p.Org, out.place)
+	}
+	if err != nil {
 		return nil, err
 	}
 	out.template = template(req, echoText(req.Text))
@@ -102,10 +109,10 @@ func (a *Agent) draft(ctx context.Context, p tenant.Principal, req *openai.Creat
 	if err != nil {
 		return nil, err
 	}
-	if err := llm.Check(route.Provider, first); err != nil {
-		return nil, refusedTool(err, req.Tools, route.ProviderName)
+	if err := llm.Check(out.route.Provider, first); err != nil {
+		return nil, refusedTool(err, req.Tools, out.route.ProviderName)
 	}
-	req.Warn(route.Warnings(first)...)
+	req.Warn(out.route.Warnings(first)...)
 	out.first = &first
 	return out, nil
 }
@@ -123,10 +130,19 @@ func asValue(err error) error {
 
 // readTools parts the client's functions from our shell and decides where that one runs.
 func (a *Agent) readTools(ctx context.Context, p *plan, chained string) (err error) {
+	if err := countPatches(p.request.Tools); err != nil {
+		return err
+	}
 	at := slices.IndexFunc(p.request.Tools, func(t openai.Tool) bool { return t.Type == "shell" })
 	if at >= 0 {
 		param := fmt.Sprintf("tools[%d].environment", at)
-		if p.place, err = a.readEnvironment(ctx, p.principal.Org, p.request.Tools[at].Environment, param, chained); err != nil {
+		env := p.request.Tools[at].Environment
+		if p.request.Bash == nil && a.lends(env) {
+			err = a.lend(ctx, p, env, param, chained)
+		} else {
+			p.place, err = a.readEnvironment(ctx, p.principal.Org, env, param, chained)
+		}
+		if err != nil {
 			return err
 		}
 		if err := a.bashPlace(ctx, p); err != nil {
@@ -139,10 +155,14 @@ func (a *Agent) readTools(ctx context.Context, p *plan, chained string) (err err
 
 // readFunctions writes the request's tools as the model gets them. The place must be known.
 func (a *Agent) readFunctions(ctx context.Context, p *plan) {
-	shell := false
+	shell, patch := false, false
 	for _, t := range p.request.Tools {
-		if t.Type == "shell" {
+		switch t.Type {
+		case "shell":
 			shell = true
+			continue
+		case openai.ToolApplyPatch:
+			patch = true
 			continue
 		}
 		if t.Type == "function" {
@@ -150,12 +170,15 @@ func (a *Agent) readFunctions(ctx context.Context, p *plan) {
 		}
 		p.functions = append(p.functions, t)
 	}
+	if patch {
+		p.patch = patchFunction(p.names)
+	}
 	if !shell {
 		return
 	}
 	facts := a.containers.Facts(ctx)
 	p.maxOutput = facts.MaxOutput
-	if p.place.local {
+	if p.place.local || p.lent != nil {
 		tool := localFunction(shellName(p.names), p.place, p.maxOutput)
 		p.shell = &tool
 		return
@@ -200,7 +223,7 @@ func (p *plan) begin() response.Begin {
 		Store: p.template.Store, Background: p.template.Background, Late: true,
 		ConversationID: p.conversation, Revision: p.revision, Unread: !p.request.Streams(), Key: p.request.Key, Digest: p.request.Digest}
 	if b.Store {
-		noted := *p // the row may be written while the loop has taken the files and the first request from its plan
+		noted := *p.snapshot() // the row may be written while the loop has taken the files and the first request from its plan
 		noted.first, b.Work = nil, noted.work
 	}
 	p.link(&b)
@@ -221,10 +244,12 @@ func (p *plan) ask(first, last bool, added []openai.Item) (llm.Request, error) {
 	items := make([]openai.Item, 0, len(p.history)+len(p.input)+len(added))
 	items = append(append(append(items, p.history...), p.input...), added...)
 	items, err := p.bashed(items)
-	if err != nil {
-		return llm.Request{}, err
+	if err == nil {
+		items, err = clientsAnswers(items, p.patchName(), p.maxOutput)
 	}
-	items, err = forModel(items, p.shellName(), p.maxOutput)
+	if err == nil {
+		items, err = forModel(items, p.shellName(), p.maxOutput)
+	}
 	if err != nil {
 		return llm.Request{}, err
 	}
@@ -258,14 +283,22 @@ func (p *plan) ask(first, last bool, added []openai.Item) (llm.Request, error) {
 			out.Tools = append(out.Tools, t)
 		}
 	}
-	if p.shell != nil && p.choice.permits(shellChoice) {
+	none := false
+	if p.lent != nil {
+		out.Hosted, none = p.hosted(added)
+	}
+	if p.shell != nil && p.choice.permits(shellChoice) && !none {
 		out.Tools = append(out.Tools, *p.shell)
 		if r.Bash == nil {
 			out.Shell = p.shell.Name
 		}
 	}
+	if p.patch != nil && p.choice.permits(patchChoice) {
+		out.Tools = append(out.Tools, *p.patch)
+		out.Patch = p.patch.Name
+	}
 	if len(out.Tools) > 0 {
-		out.ToolChoice = p.choice.forRound(first, p.shellName())
+		out.ToolChoice = p.choice.forRound(first, p.shellName(), p.patchName())
 		out.ParallelToolCalls = r.ParallelToolCalls
 	}
 	return out, nil

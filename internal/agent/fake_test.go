@@ -56,6 +56,7 @@ type world struct {
 	asked    []llm.Request
 	rounds   []round
 	agent    *Agent
+	resolve  models // nil: the world itself
 }
 
 // round plays one model turn.
@@ -83,7 +84,10 @@ func newWorld(t testing.TB, rounds ...round) *world {
 
 func (w *world) create(req *openai.CreateRequest) (*fakeRun, error) {
 	if w.agent == nil {
-		w.agent = newAgent(w, w, w, w.options)
+		if w.resolve == nil {
+			w.resolve = w
+		}
+		w.agent = newAgent(w, w, w.resolve, w.options)
 		w.t.Cleanup(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()

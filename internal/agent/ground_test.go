@@ -29,6 +29,7 @@ type ground struct {
 	rounds  map[int]round // the model's turn, by how many outputs it has seen
 	asked   []llm.Request
 	model   llm.Provider // instead of the rounds
+	options Options
 	put     []string
 	late    int             // files that were put after a command had begun
 	onExec  func()          // called once, before the first command

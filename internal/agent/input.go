@@ -26,6 +26,9 @@ var kinds = map[string]kind{
 	openai.TypeShellCall:          {id.ShellCall, checkShellCall},
 	openai.TypeShellCallOutput:    {id.ShellCallOutput, checkShellOutput},
 
+	openai.TypeApplyPatchCall:       {id.ApplyPatchCall, checkPatchCall},
+	openai.TypeApplyPatchCallOutput: {id.ApplyPatchOutput, checkPatchOutput},
+
 	// Of tools that an upstream runs. Whether this one does is for its provider to say.
 	"web_search_call":       {"ws", checkNothing},
 	"file_search_call":      {"fs", checkNothing},
@@ -38,8 +41,9 @@ var kinds = map[string]kind{
 
 // answers maps the type of an output item to the type of the call that it answers.
 var answers = map[string]string{
-	openai.TypeFunctionCallOutput: openai.TypeFunctionCall,
-	openai.TypeShellCallOutput:    openai.TypeShellCall,
+	openai.TypeFunctionCallOutput:   openai.TypeFunctionCall,
+	openai.TypeShellCallOutput:      openai.TypeShellCall,
+	openai.TypeApplyPatchCallOutput: openai.TypeApplyPatchCall,
 }
 
 // readInput checks a request's items and returns them as they are stored: each with a type and an id, messages with
@@ -117,17 +121,19 @@ func checkPairs(history, input []openai.Item) error {
 	known := map[call]bool{}
 	see := func(i openai.Item, at int) error {
 		switch i.Type {
-		case openai.TypeFunctionCall, openai.TypeShellCall:
+		case openai.TypeFunctionCall, openai.TypeShellCall, openai.TypeApplyPatchCall:
 			c := call{i.Type, i.CallID}
 			known[c] = true
-			if i.Status != openai.Incomplete && (i.Type == openai.TypeFunctionCall || ofClient(i)) {
+			if i.Status != openai.Incomplete && (i.Type != openai.TypeShellCall || ofClient(i)) {
 				open[c] = at
 			}
-		case openai.TypeFunctionCallOutput, openai.TypeShellCallOutput:
-			// Where the shell reaches a client as a function, its answer may come as either kind of output.
+		case openai.TypeFunctionCallOutput, openai.TypeShellCallOutput, openai.TypeApplyPatchCallOutput:
+			// Where the shell or apply_patch reaches a client as a function, its answer may come as either kind of output.
 			c := call{answers[i.Type], i.CallID}
-			if !known[c] && known[call{openai.TypeShellCall, i.CallID}] {
-				c.typ = openai.TypeShellCall
+			for _, typ := range []string{openai.TypeShellCall, openai.TypeApplyPatchCall} {
+				if !known[c] && i.Type == openai.TypeFunctionCallOutput && known[call{typ, i.CallID}] {
+					c.typ = typ
+				}
 			}
 			if !known[c] && at >= 0 {
 				return invalid(fmt.Sprintf("input[%d].call_id", at),
@@ -144,7 +150,7 @@ func checkPairs(history, input []openai.Item) error {
 	}
 	// A client may write an output before its call: order in one request means nothing to it.
 	for n, i := range input {
-		if i.Type == openai.TypeFunctionCall || i.Type == openai.TypeShellCall {
+		if i.Type == openai.TypeFunctionCall || i.Type == openai.TypeShellCall || i.Type == openai.TypeApplyPatchCall {
 			if err := see(i, n); err != nil {
 				return err
 			}

@@ -77,7 +77,7 @@ func (a *Agent) takeFiles(ctx context.Context, p *plan) ([]openai.Item, []inputF
 		}
 	}
 	f := files{shell: p.shell != nil && !p.place.local, shelf: shelf{ctx, a.options.Uploads, p.principal.Org}, downloads: a.options.Downloads, placed: map[string]bool{}}
-	if p.place.id != "" {
+	if p.place.id != "" && p.lent == nil {
 		f.live = &liveSpace{ctx, a.containers, p.principal.Org, p.place.id}
 	}
 	for _, name := range container.StagedNames(f.shelf.names(p.place.spec.FileIDs)) {

@@ -45,6 +45,9 @@ type loop struct {
 
 func newLoop(a *Agent, r run, p *plan) *loop {
 	l := &loop{agent: a, run: r, plan: p, wire: &wire{run: r}, callIDs: map[string]bool{}, container: p.place.id}
+	if p.lent != nil {
+		p.lent.met = func(id string) { l.container = id; r.SetContainer(id) }
+	}
 	for _, items := range [][]openai.Item{p.history, p.input} {
 		for _, i := range items {
 			if i.CallID != "" {
@@ -75,6 +78,10 @@ func (l *loop) fate(name string, before int, last bool) (fate, string) {
 		return dropped, ""
 	case p.names[name]:
 		return toClient, ""
+	case p.patch != nil && name == p.patch.Name:
+		return l.patchFate(last)
+	case shell && p.lent != nil: // the upstream calls its own
+		return refused, "There is no function named " + name + ". Call the shell that you have."
 	case shell && last:
 		return refused, "No more commands can be run for this request. Answer now with what you have."
 	case shell && limit != nil && int64(l.calls) >= *limit:
@@ -95,7 +102,7 @@ func (l *loop) live(ctx context.Context) response.End {
 	if l.container != "" {
 		l.run.SetContainer(l.container)
 	}
-	if err := l.run.Announce(); err != nil {
+	if err := l.announceLent(ctx); err != nil {
 		return l.ending(ctx, err)
 	}
 	if isFalse(l.plan.request.Generate) {
@@ -288,7 +295,7 @@ func (l *loop) remember(t *turn) {
 func (l *loop) settle(t *turn) (end response.End, over bool) {
 	called := t.has(ours) || t.has(refused)
 	switch {
-	case t.has(toClient), t.has(relayedCall): // the client answers its calls; ours of the same turn are done
+	case t.has(toClient), t.has(relayedCall), t.has(patchCall): // the client answers its calls; ours of the same turn are done
 		return response.End{Status: openai.Completed}, true
 	case called && l.pauses():
 		return response.End{Status: openai.Incomplete, Reason: openai.ReasonMaxMessages}, true

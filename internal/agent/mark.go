@@ -33,6 +33,8 @@ type mark struct {
 	Last bool        `json:"last,omitempty"` // that turn was the last one allowed
 	Ends bool        `json:"ends,omitempty"` // where a command of that turn changes files, an endNote comes before its end
 
+	Lent bool `json:"lent,omitempty"` // from here on the upstream may run commands that nobody here knows of
+
 	End   *response.End `json:"end,omitempty"`   // how the response ends; what is still open is closed
 	Final *openai.Item  `json:"final,omitempty"` // and its last message becomes this
 
@@ -87,7 +89,7 @@ type callNote struct {
 // mark writes how far the loop is. It is on record with the next event that is.
 func (l *loop) mark(fill func(*mark)) {
 	n := mark{Rounds: l.rounds, Calls: l.calls, Tokens: l.tokens, Usage: l.usage, Container: l.container, Staged: l.staged,
-		Next: l.wire.places(), Added: l.added[l.noted:], Files: l.files, Recent: l.recent, Trouble: noteTrouble(l.trouble)}
+		Next: l.wire.places(), Added: l.added[l.noted:], Files: l.files, Recent: l.recent, Trouble: noteTrouble(l.trouble), Lent: l.plan.lent != nil}
 	if fill != nil {
 		fill(&n)
 	}
@@ -188,6 +190,7 @@ type placeNote struct {
 	Spec     container.CreateSpec     `json:"spec"` // while there is no container
 	Replaced bool                     `json:"replaced,omitempty"`
 	Local    bool                     `json:"local,omitempty"`
+	Lent     *lentNote                `json:"lent,omitempty"`
 	Skills   []localSkill             `json:"skills,omitempty"` // of a local one
 }
 
@@ -215,7 +218,10 @@ func (p *plan) work() ([]byte, error) {
 	w := work{Request: response.WithoutSecrets(request), Place: placeNote{ID: p.place.id, Used: p.place.used, Memory: p.place.memory,
 		Network: p.place.network, Replaced: p.place.replaced, Local: p.place.local, Skills: p.place.localSkills}}
 	w.Tools = sealTools(p.sealer, p.principal.Org, p.request.Tools)
-	if p.place.id == "" { // one with secrets has its container
+	if p.lent != nil {
+		w.Place.Lent = &lentNote{Provider: p.lent.provider, ID: p.lent.id}
+	}
+	if p.place.id == "" && p.lent == nil { // one with secrets has its container
 		w.Place.Spec = p.place.spec
 		w.Place.Spec.Secrets = nil
 	}
@@ -256,6 +262,9 @@ func (a *Agent) replan(ctx context.Context, c *response.Claim) (*plan, error) {
 	}
 	p.place = place{id: w.Place.ID, used: w.Place.Used, memory: w.Place.Memory, network: w.Place.Network, spec: w.Place.Spec,
 		replaced: w.Place.Replaced, local: w.Place.Local, localSkills: w.Place.Skills}
+	if w.Place.Lent != nil {
+		return p, a.relend(ctx, p, *w.Place.Lent, c.Container)
+	}
 	if p.place.id == "" {
 		p.place.id = c.Container // made for its first call
 	}

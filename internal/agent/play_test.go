@@ -49,7 +49,7 @@ func argumentsOf(commands ...string) string {
 	return argumentsText(openai.ShellAction{Commands: commands})
 }
 
-var ids = regexp.MustCompile(`\b(resp|msg|rs|fc|fco|sh|sho|call|cntr)_[0-9a-z]{26}\b`)
+var ids = regexp.MustCompile(`\b(resp|msg|rs|fc|fco|sh|sho|apc|apo|call|cntr)_[0-9a-z]{26}\b`)
 
 // golden compares text with a file of testdata, or writes it with -update. Ids are numbered as they come.
 func golden(t testing.TB, name, text string) {

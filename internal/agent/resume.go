@@ -93,6 +93,12 @@ func (l *loop) resume(ctx context.Context) (end response.End, over bool) {
 	for _, index := range slices.Sorted(maps.Keys(seen.open)) {
 		l.closeOpen(index, seen.open[index])
 	}
+	if l.plan.lent != nil || last.Lent {
+		if l.recall(seen); last.Lent {
+			return l.ending(ctx, errLent), true
+		}
+		return response.End{}, false
+	}
 	// An owner before us may have died while it closed.
 	for _, c := range seen.shells {
 		l.closeCallOf(c, seen.calls)

@@ -65,7 +65,9 @@ func (h *house) open() {
 	}
 	h.servers++
 	h.mu.Unlock()
-	a := newAgent(&mortal{responseRoom: responseRoom{room}, house: h, at: at}, h.ground, h.ground, Options{Approvals: h.questions()})
+	o := h.ground.options
+	o.Approvals = h.questions()
+	a := newAgent(&mortal{responseRoom: responseRoom{room}, house: h, at: at}, h.ground, h.ground, o)
 	h.mu.Lock()
 	h.room, h.agent = room, a
 	h.mu.Unlock()

@@ -20,6 +20,7 @@ const (
 	refused                 // a call that nobody runs: the model is told why, the client doesn't see it
 	dropped                 // a call beyond the one that the request allows: neither sees it
 	relayedCall             // a call of the shell that the client runs: goes to it as a shell_call, when its arguments are whole
+	patchCall               // a call of apply_patch: goes to the client as an apply_patch_call, when all of it is there
 )
 
 // entry is one item of the model's turn.
@@ -40,6 +41,7 @@ type entry struct {
 	why       string          // refused: what the model is told
 	said      bool            // of a message that was taken from the journal: it says something
 	call      *call           // ours
+	lent      *lentState      // of an item that the upstream runs
 }
 
 // part is one part of an item's content.
@@ -86,6 +88,12 @@ func (t *turn) take(ctx context.Context, ev openai.Event) error {
 			}
 			return nil
 		})
+	case *openai.CommandEvent:
+		return t.with(e.OutputIndex, func(n *entry) error { t.forward(n, e); return nil })
+	case *openai.OutputDeltaEvent:
+		return t.with(e.OutputIndex, func(n *entry) error { t.forward(n, e); return nil })
+	case *openai.OutputDoneEvent:
+		return t.with(e.OutputIndex, func(n *entry) error { t.forward(n, e); return nil })
 	case *openai.Lifecycle:
 		t.end = e
 	}
@@ -118,7 +126,11 @@ func (t *turn) added(ctx context.Context, e *openai.ItemEvent) error {
 			return err
 		}
 	case openai.TypeShellCall, openai.TypeShellCallOutput, openai.TypeFunctionCallOutput, "":
-		return fault.New(fault.Upstream, "The model's stream has an item of type %q, which is not served here.", e.Item.Type)
+		if t.loop.plan.lent == nil || !lentItem(e.Item.Type) {
+			return fault.New(fault.Upstream, "The model's stream has an item of type %q, which is not served here.", e.Item.Type)
+		}
+		t.release(nil)
+		n.index = t.loop.wire.open(e.Item)
 	default: // of a tool that the upstream ran: it goes to the client as it is
 		t.release(nil)
 		n.index = t.loop.wire.open(e.Item)
@@ -141,6 +153,8 @@ func (t *turn) begin(ctx context.Context, n *entry) error {
 			Status: openai.InProgress, Action: openai.ShellAction{Commands: []string{}}, Environment: environment}}
 		n.index = l.wire.open(openai.NewItem(n.call.item))
 		n.call.index = n.index
+	case patchCall:
+		l.calls++
 	case relayedCall:
 		l.calls++
 		n.call = &call{item: openai.ShellCall{Type: openai.TypeShellCall, CallID: n.callID, Status: openai.InProgress,
@@ -262,6 +276,9 @@ func (t *turn) closed(n *entry, e *openai.ItemEvent) error {
 	}
 	if n.fate == ours || n.fate == relayedCall {
 		t.arguments(n, c.Arguments)
+	}
+	if n.fate == patchCall {
+		t.patch(n, c.Arguments, e.Item.Status != openai.Incomplete)
 	}
 	switch n.fate {
 	case relayedCall:

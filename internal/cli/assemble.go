@@ -131,7 +131,12 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 	}
 	undo.Add(func() { containers.Close(ctx) })
 	counts.Containers(containers.Alive)
-	models := llm.NewRouter(llm.Options{Providers: providersOf(c), Aliases: c.Models.Aliases, Default: c.Models.Default,
+	providers := providersOf(c)
+	vendors, places, err := vendorsOf(ctx, c, db, providers, containers, files)
+	if err != nil {
+		return nil, err
+	}
+	models := llm.NewRouter(llm.Options{Providers: providers, Aliases: c.Models.Aliases, Default: c.Models.Default,
 		Fallbacks: c.Models.Fallbacks, Allowed: c.Models.Allowed})
 	record, closeRecord := auditOf(c, logger)
 	questions, err := questionsOf(ctx, c, db, record, logger)
@@ -140,11 +145,11 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 	}
 	loop := agent.New(responses, containers, models, agent.Options{Approvals: questions, MaxIterations: c.Features.ServerTools.MaxIterations,
 		EnvironmentDescription: limits.EnvironmentDescription, DefaultEnvironment: c.Features.Shell.DefaultEnvironment,
-		ClientRuns: c.Features.Shell.Type == config.ShellClient, Workers: c.Features.Responses.BackgroundWorkers, InOrder: limits.CommandsInOrder, Uploads: files, Sealer: containers, Downloads: downloads, Logger: logger})
+		ClientRuns: c.Features.Shell.Type == config.ShellClient, Vendors: vendors, Workers: c.Features.Responses.BackgroundWorkers, InOrder: limits.CommandsInOrder, Uploads: files, Sealer: containers, Downloads: downloads, Logger: logger})
 	facts := containers.Facts(ctx)
 	door := gateway.New(gateway.Options{Tenants: tenants, MaxBody: c.Server.MaxBodyBytes, AllowedHosts: c.Server.AllowedHosts,
 		Logger: logger, Health: func() any { return healthOf(facts) }, Metrics: metricsOf(c.Telemetry, counts), Observer: counts})
-	rooms := openai.Rooms(loop, responses, containers, models)
+	rooms := openai.Rooms(loop, responses, places, models)
 	rooms.Files, rooms.Skills, rooms.Approvals = files, skills, questions
 	openai.Register(door, rooms)
 	messages.Register(door, messages.Rooms(loop, containers, models))
@@ -283,7 +288,7 @@ func networkOf(l config.ShellLimits, logger *slog.Logger) (container.Network, er
 
 // runtimeOf chooses who runs hosted commands.
 func runtimeOf(c config.Config) container.Runtime {
-	if t := c.Features.Shell.Type; t == config.ShellNone || t == config.ShellClient {
+	if t := c.Features.Shell.Type; t != config.ShellJail {
 		return noShell{t}
 	}
 	return jail.New(jail.Options{})

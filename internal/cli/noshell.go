@@ -16,6 +16,10 @@ func (n noShell) refusal() error {
 		return fault.New(fault.Unsupported, "This server runs no commands: the calls of a shell tool are run by the client.").
 			WithCode("shell_disabled").WithTry(`features.shell.type = "jail" for containers here`)
 	}
+	if n.setting == config.ShellVendor {
+		return fault.New(fault.Unsupported, "This server runs no commands: the calls of a shell tool are run by the provider, in its own containers.").
+			WithCode("shell_disabled").WithTry(`features.shell.type = "jail" for containers here`)
+	}
 	return fault.New(fault.Unsupported, "Hosted shells are switched off on this server.").
 		WithCode("shell_disabled").WithTry(`features.shell.type = "jail", or a shell tool with the environment "local"`)
 }

@@ -63,8 +63,8 @@ type Features struct {
 // Shell says who runs shell calls.
 type Shell struct {
 	// Type says who runs the calls of a shell tool: jail (this server, by Linux namespaces, Landlock and seccomp on this
-	// machine), client_passthrough (every client its own; nothing is run here) or none. An environment of type local is the
-	// client's with each of them.
+	// machine), client_passthrough (every client its own; nothing is run here), passthrough_openai (the upstream, in its own
+	// containers; providers of type openai only) or none. An environment of type local is the client's with each of them.
 	Type string `toml:"type"`
 	// DefaultEnvironment is what a shell tool without an environment means: container_auto (hosted here) or local
 	// (the client runs the calls).
@@ -210,6 +210,7 @@ const (
 	ShellJail        = "jail"
 	ShellNone        = "none"
 	ShellClient      = "client_passthrough"
+	ShellVendor      = "passthrough_openai"
 	EnvironmentAuto  = "container_auto"
 	EnvironmentLocal = "local"
 )

@@ -82,7 +82,7 @@ func TestWrongFiles(t *testing.T) {
 		"wrong type, number":    {"\n[features.server_tools]\nmax_iterations = \"ten\"\n", []string{":3:", "features.server_tools.max_iterations wants a whole number, not string"}},
 		"not TOML":              {"[server\n", []string{":1:"}},
 		"bad value":             {"[server]\n  listen = \"nowhere\"\n", []string{":2:3: server.listen: ", "127.0.0.1:7070"}},
-		"bad value, inline":     {"features = { shell = { type = \"jial\" } }\n", []string{":1:", "features.shell.type: ", "jail, client_passthrough, none"}},
+		"bad value, inline":     {"features = { shell = { type = \"jial\" } }\n", []string{":1:", "features.shell.type: ", "jail, client_passthrough, passthrough_openai, none"}},
 		"later runtime":         {"[features.shell]\ntype = \"microsandbox\"\n", []string{":2:1: ", "not in this version"}},
 		"half a certificate":    {"[server.tls]\ncert = \"/c.pem\"\n", []string{":2:1: server.tls.cert", "both"}},
 		"provider without URL":  {"[providers.a]\ntype = \"chat\"\n", []string{"providers.a.base_url", "base_url ="}},

@@ -14,7 +14,7 @@ import (
 )
 
 // laterShells are runtimes that the configuration's documentation names and that this version does not have.
-var laterShells = []string{"passthrough_openai", "microsandbox", "opensandbox", "oci"}
+var laterShells = []string{"microsandbox", "opensandbox", "oci"}
 
 // providerName is what may stand before the slash of "provider/model".
 var providerName = sync.OnceValue(func() *regexp.Regexp {
@@ -85,9 +85,9 @@ func oneOf(value string, words ...string) *fault.Error {
 func (l *Loaded) checkFeatures() (string, *fault.Error) {
 	f := l.Config.Features
 	if slices.Contains(laterShells, f.Shell.Type) {
-		return "features.shell.type", invalid("the runtime %q is not in this version", f.Shell.Type).WithTry("jail, client_passthrough or none")
+		return "features.shell.type", invalid("the runtime %q is not in this version", f.Shell.Type).WithTry("jail, client_passthrough, passthrough_openai or none")
 	}
-	if err := oneOf(f.Shell.Type, ShellJail, ShellClient, ShellNone); err != nil {
+	if err := oneOf(f.Shell.Type, ShellJail, ShellClient, ShellVendor, ShellNone); err != nil {
 		return "features.shell.type", err
 	}
 	if err := oneOf(f.Shell.DefaultEnvironment, EnvironmentAuto, EnvironmentLocal); err != nil {

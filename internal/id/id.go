@@ -22,6 +22,8 @@ const (
 	FunctionCallOutput = "fco"
 	ShellCall          = "sh"
 	ShellCallOutput    = "sho"
+	ApplyPatchCall     = "apc"
+	ApplyPatchOutput   = "apo"
 	Call               = "call"
 	Container          = "cntr"
 	ContainerFile      = "cfile"

@@ -37,6 +37,13 @@ type Request struct {
 	// models know a shell of their own may declare that one instead; its calls come as calls of this function.
 	Shell string
 
+	// Patch is the same of the function that is apply_patch. Its arguments are openai.PatchArguments, an answer to it
+	// openai.PatchResult.
+	Patch string
+
+	// Hosted, where it is not nil, leaves the calls of Shell to the upstream. Only a [Host] is asked so.
+	Hosted *Hosted
+
 	// Whole says that nobody reads the events as they come, so that the upstream may be asked for its answer in one
 	// piece. The law of Stream stays the same.
 	Whole bool

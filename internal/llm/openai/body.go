@@ -35,6 +35,7 @@ type request struct {
 	Tools             []json.RawMessage `json:"tools,omitempty"`
 	ToolChoice        json.RawMessage   `json:"tool_choice,omitempty"`
 	ParallelToolCalls *bool             `json:"parallel_tool_calls,omitempty"`
+	MaxToolCalls      *int64            `json:"max_tool_calls,omitempty"`
 	MaxOutputTokens   *int64            `json:"max_output_tokens,omitempty"`
 	Temperature       *float64          `json:"temperature,omitempty"`
 	TopP              *float64          `json:"top_p,omitempty"`
@@ -55,14 +56,18 @@ func (d Dialect) seal() llm.Seal { return llm.Seal{Dialect: "openai", Provider: 
 // Body translates a request to the bytes to send.
 func (d Dialect) Body(r llm.Request) ([]byte, error) {
 	t := traitsOf(r.Model)
-	native := r.Shell != "" && (d.NativeShell == "on" || d.NativeShell == "" && d.Vendor && t.shell)
+	own := d.NativeShell == "on" || d.NativeShell == "" && d.Vendor && t.shell
+	native := natives{shell: (own || r.Hosted != nil) && r.Shell != "", patch: own && r.Patch != ""}
 	req := request{Model: r.Model, Instructions: r.Instructions, ParallelToolCalls: r.ParallelToolCalls, MaxOutputTokens: r.MaxOutputTokens,
 		Temperature: r.Temperature, TopP: r.TopP, User: r.User, PromptCacheKey: r.PromptCacheKey,
 		SafetyIdentifier: r.SafetyIdentifier, ServiceTier: r.ServiceTier, Stream: !r.Whole}
 	if err := d.tools(&req, r, native); err != nil {
 		return nil, err
 	}
-	c := conversation{dialect: d, shell: r.Shell, native: native}
+	if r.Hosted != nil && native.shell {
+		req.MaxToolCalls = r.Hosted.Limit
+	}
+	c := conversation{dialect: d, shell: r.Shell, patch: r.Patch, native: native, hosted: r.Hosted}
 	var err error
 	if req.Input, err = c.translate(r.Items); err != nil {
 		return nil, err
@@ -97,15 +102,22 @@ func hosted(typ string) bool {
 	return strings.HasPrefix(typ, "web_search_preview") || strings.HasPrefix(typ, "web_search_2")
 }
 
+// natives are the functions of ours in whose place the model gets the vendor's own tools.
+type natives struct{ shell, patch bool }
+
 // tools declares what the model may call.
-func (d Dialect) tools(req *request, r llm.Request, native bool) error {
+func (d Dialect) tools(req *request, r llm.Request, native natives) error {
 	for _, t := range r.Tools {
 		raw := t.Raw
 		switch {
 		case hosted(t.Type):
 		case t.Type != "function":
 			return llm.CheckTools(d.Provider, []wire.Tool{t})
-		case native && t.Name == r.Shell:
+		case native.patch && t.Name == r.Patch:
+			raw = json.RawMessage(`{"type":"apply_patch"}`)
+		case native.shell && t.Name == r.Shell && r.Hosted != nil:
+			raw = hostedTool(r.Hosted)
+		case native.shell && t.Name == r.Shell:
 			// The vendor's tool has no room for a description: what the model must know stands in the instructions.
 			raw = json.RawMessage(`{"type":"shell","environment":{"type":"local"}}`)
 			if t.Description != "" {
@@ -130,12 +142,14 @@ func (d Dialect) tools(req *request, r llm.Request, native bool) error {
 	}
 	if len(r.Tools) == 0 {
 		req.ParallelToolCalls = nil
-	} else if choice.Mode == "function" && native && choice.Name == r.Shell {
+	} else if choice.Mode == "function" && native.shell && choice.Name == r.Shell {
 		req.ToolChoice = json.RawMessage(`{"type":"shell"}`)
+	} else if choice.Mode == "function" && native.patch && choice.Name == r.Patch {
+		req.ToolChoice = json.RawMessage(`{"type":"apply_patch"}`)
 	} else if choice.Mode != "" {
 		req.ToolChoice = r.ToolChoice
 	}
-	if native && len(choice.Tools) != len(r.Tools) {
+	if (native.shell || native.patch) && len(choice.Tools) != len(r.Tools) {
 		req.ToolChoice = nil // an allowed_tools that names functions: the tools are narrowed instead
 		narrowed := r
 		narrowed.Tools, narrowed.ToolChoice = choice.Tools, nil

@@ -17,6 +17,8 @@ type decoder struct {
 	server  *upstream.Server
 	seal    llm.Seal
 	shell   string // the name of our function for the shell
+	patch   string // and of that for apply_patch
+	hosted  *hosting
 	scratch []byte
 
 	open  map[int]*piece // by the upstream's output index
@@ -39,6 +41,7 @@ type piece struct {
 	text    int // bytes of text and refusal that were said
 	thought int // bytes of thinking that were said
 	part    int // index of the summary that was said last
+	live    *live
 }
 
 // final is the answer as its last event has it.
@@ -57,6 +60,9 @@ type event struct {
 	SummaryIndex int             `json:"summary_index"`
 	Delta        json.RawMessage `json:"delta"`
 	Arguments    string          `json:"arguments"`
+	CommandIndex int             `json:"command_index"`
+	Command      string          `json:"command"`
+	Output       json.RawMessage `json:"output"`
 	Item         *wire.Item      `json:"item"`
 	Annotation   json.RawMessage `json:"annotation"`
 	Response     *final          `json:"response"`
@@ -69,7 +75,7 @@ func (d *decoder) Begin() {
 }
 
 // Said implements [upstream.Answer].
-func (d *decoder) Said() bool { return d.turn.Items() > 0 }
+func (d *decoder) Said() bool { return d.turn.Items() > 0 || d.hosted != nil && d.count > 0 }
 
 // Late says that the answer is over; only the mark of the end may still come.
 func (d *decoder) Late() bool { return d.end != nil }
@@ -168,7 +174,7 @@ func (d *decoder) event(ev *event, data []byte) error {
 	case "response.reasoning_summary_text.delta":
 		d.summary(p, ev.SummaryIndex, word(ev.Delta))
 	case "response.output_text.annotation.added":
-		d.annotate(ev.Annotation)
+		return d.annotate(ev.Annotation)
 	case "response.function_call_arguments.delta":
 		if p.call != nil {
 			p.call.Write(word(ev.Delta))
@@ -176,6 +182,10 @@ func (d *decoder) event(ev *event, data []byte) error {
 	case "response.function_call_arguments.done":
 		if p.call != nil && p.call.Arguments() == "" { // they came in one piece
 			p.call.Write(ev.Arguments)
+		}
+	case wire.EventCommandAdded, wire.EventCommandDelta, wire.EventCommandDone, wire.EventOutputDelta, wire.EventOutputDone:
+		if p.live != nil {
+			p.live.tell(ev)
 		}
 	case "response.completed", "response.incomplete", "response.failed", "response.cancelled":
 		if ev.Response == nil {
@@ -226,11 +236,19 @@ func (d *decoder) summary(p *piece, index int, s string) {
 }
 
 // annotate passes on notes whose ids mean something outside the upstream.
-func (d *decoder) annotate(raw json.RawMessage) {
+func (d *decoder) annotate(raw json.RawMessage) error {
 	var note wire.Annotation
-	if json.Unmarshal(raw, &note) == nil && (note.Type == "url_citation" || note.Type == "file_citation") {
+	switch err := json.Unmarshal(raw, &note); {
+	case err == nil && (note.Type == "url_citation" || note.Type == "file_citation"):
+		d.turn.Annotate(note)
+	case err == nil && note.Type == "container_file_citation" && d.hosted != nil:
+		note, err := d.hosted.citation(note)
+		if err != nil {
+			return err
+		}
 		d.turn.Annotate(note)
 	}
+	return nil
 }
 
 // added begins an item. Text and thinking open themselves, with their first piece.
@@ -243,6 +261,11 @@ func (d *decoder) added(index int, item wire.Item) error {
 	d.turn.End()
 	p := &piece{typ: item.Type}
 	d.open[index] = p
+	if d.hosted != nil && (item.Type == wire.TypeShellCall || item.Type == wire.TypeShellCallOutput) {
+		var err error
+		p.live, err = d.hosted.begin(d, item)
+		return err
+	}
 	switch item.Type {
 	case wire.TypeMessage:
 		if !bytes.Contains(item.Raw, []byte(`"phase"`)) {
@@ -263,6 +286,11 @@ func (d *decoder) added(index int, item wire.Item) error {
 			return d.server.Broken("called a shell that it was not given")
 		}
 		p.call = d.turn.Call(d.shell)
+	case wire.TypeApplyPatchCall:
+		if d.patch == "" {
+			return d.server.Broken("called apply_patch, which it was not given")
+		}
+		p.call = d.turn.Call(d.patch)
 	}
 	return nil
 }
@@ -280,6 +308,9 @@ func (d *decoder) ended(index int, item wire.Item) error {
 		p = d.open[index]
 	}
 	delete(d.open, index)
+	if p.live != nil {
+		return p.live.end(d, item)
+	}
 	switch item.Type {
 	case wire.TypeMessage:
 		if p.text > 0 {
@@ -293,7 +324,13 @@ func (d *decoder) ended(index int, item wire.Item) error {
 			d.turn.Text([]byte(part.Text))
 			d.turn.Refusal([]byte(part.Refusal))
 			for _, note := range part.Annotations {
-				d.annotate(note.Raw)
+				raw, err := wire.Marshal(note)
+				if err == nil {
+					err = d.annotate(raw)
+				}
+				if err != nil {
+					return err
+				}
 			}
 		}
 	case wire.TypeReasoning:
@@ -310,6 +347,13 @@ func (d *decoder) ended(index int, item wire.Item) error {
 			return d.server.Unreadable("a call of the shell", err)
 		}
 		p.call.Write(ourArguments(s.Action))
+		return nil
+	case wire.TypeApplyPatchCall:
+		var a wire.ApplyPatchCall
+		if err := item.Decode(&a); err != nil {
+			return d.server.Unreadable("a call of apply_patch", err)
+		}
+		p.call.Write(patchArguments(a.Operation))
 		return nil
 	default:
 		if !known(item.Type) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/hardshell-dev/hardshell/internal/llm"
 	"github.com/hardshell-dev/hardshell/internal/llm/dialect"
 	wire "github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
@@ -13,11 +14,14 @@ import (
 type conversation struct {
 	dialect Dialect
 	shell   string // the name of our function for the shell
-	native  bool   // it is the vendor's own tool here
+	patch   string // and of that for apply_patch
+	native  natives
+	hosted  *llm.Hosted
 
 	out     []json.RawMessage
 	thought []json.RawMessage           // reasoning that goes before the next item of the model's
 	shells  map[string]wire.ShellAction // by call id, of the calls that became a shell_call
+	patches map[string]bool             // and of those that became an apply_patch_call
 }
 
 // translate rewrites items to what the upstream takes: without ids of ours, each call with its answer.
@@ -26,7 +30,7 @@ func (c *conversation) translate(items []wire.Item) ([]json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.out, c.shells = make([]json.RawMessage, 0, len(items)), map[string]wire.ShellAction{}
+	c.out, c.shells, c.patches = make([]json.RawMessage, 0, len(items)), map[string]wire.ShellAction{}, map[string]bool{}
 	for i, item := range items {
 		if err := c.item(item, fmt.Sprintf("input[%d]", i)); err != nil {
 			return nil, err
@@ -162,15 +166,22 @@ func (c *conversation) call(item wire.Item, at string) error {
 	if err != nil {
 		return err
 	}
-	if c.native && f.Name == c.shell && f.Wrong == "" {
+	if c.native.patch && f.Name == c.patch && f.Wrong == "" {
+		if operation, ok := nativeOperation(f.Input); ok {
+			c.patches[f.CallID] = true
+			return c.add(true, wire.ApplyPatchCall{Type: wire.TypeApplyPatchCall, CallID: f.CallID, Status: wire.Completed, Operation: operation})
+		}
+	}
+	if c.native.shell && f.Name == c.shell && f.Wrong == "" {
 		if action, ok := nativeAction(f.Input); ok {
 			c.shells[f.CallID] = action
 			return c.add(true, struct {
-				Type   string           `json:"type"`
-				CallID string           `json:"call_id"`
-				Action wire.ShellAction `json:"action"`
-				Status string           `json:"status"`
-			}{wire.TypeShellCall, f.CallID, action, wire.Completed})
+				Type        string                `json:"type"`
+				CallID      string                `json:"call_id"`
+				Action      wire.ShellAction      `json:"action"`
+				Environment *wire.ItemEnvironment `json:"environment,omitempty"`
+				Status      string                `json:"status"`
+			}{wire.TypeShellCall, f.CallID, action, whereHosted(c.hosted), wire.Completed})
 		}
 	}
 	arguments := f.Arguments
@@ -182,6 +193,16 @@ func (c *conversation) call(item wire.Item, at string) error {
 
 // answer passes a call's answer on, in the shape of its call.
 func (c *conversation) answer(item wire.Item, at string) error {
+	if c.patches[item.CallID] {
+		var out struct {
+			Output wire.OutputText `json:"output"`
+		}
+		if err := item.Decode(&out); err != nil {
+			return dialect.Malformed(at, item.Type, err)
+		}
+		r := nativeResult(string(out.Output))
+		return c.add(false, wire.ApplyPatchCallOutput{Type: wire.TypeApplyPatchCallOutput, CallID: item.CallID, Status: r.Status, Output: r.Output})
+	}
 	action, shell := c.shells[item.CallID]
 	if !shell {
 		keys := map[string]json.RawMessage{}

@@ -4,7 +4,7 @@
 // (store is false), and no id goes either way. Ours are taken off before a request is sent, and the answer's are thrown
 // away for ids that we mint. Reasoning goes back under a seal, to the provider that it came from. A model that knows the
 // vendor's own shell tool is given that one in place of our function, with an environment that leaves running to us: its
-// calls come as calls of our function, and the results go back in its shape. Tools that this upstream alone runs, such
+// calls come as calls of our function, and the results go back in its shape; apply_patch is the same. Tools that this upstream alone runs, such
 // as web search, are passed on as they are, and so are the items that they make.
 //
 // The HTTP side is package upstream's, with what that promises.
@@ -30,7 +30,7 @@ type Options struct {
 
 	APIVersion  string // of Azure, where the path is not its /openai/v1
 	Auth        string // bearer or api-key; empty: api-key for Azure's hosts
-	NativeShell string // on or off: give models the vendor's own shell tool; empty: those that are known to have it
+	NativeShell string // on or off: give models the vendor's own tools shell and apply_patch; empty: those that are known to have them
 }
 
 // Provider asks one server. It is safe for use by many goroutines.
@@ -112,13 +112,15 @@ func (p *Provider) Omits(r llm.Request) []string { return llm.Omitted(r, LeftOut
 func (p *Provider) Stream(ctx context.Context, r llm.Request) iter.Seq2[wire.Event, error] {
 	return func(yield func(wire.Event, error) bool) {
 		turn := llm.NewTurn(yield, p.mint)
-		err := p.server.Ask(ctx, r.Whole, func(whole bool) (upstream.Call, error) {
+		own := p.host(ctx, r.Hosted)
+		// What runs commands is followed as it goes: an answer that is lost on its way cannot be asked for again.
+		err := p.server.Ask(ctx, r.Whole && own == nil, func(whole bool) (upstream.Call, error) {
 			r.Whole = whole
 			body, err := p.dialect.Body(r)
-			return upstream.Call{Path: "/responses" + p.path, Body: body}, err
-		}, &decoder{turn: turn, server: p.server, seal: p.dialect.seal(), shell: r.Shell})
+			return upstream.Call{Path: "/responses" + p.path, Body: body, Once: own != nil}, err
+		}, &decoder{turn: turn, server: p.server, seal: p.dialect.seal(), shell: r.Shell, patch: r.Patch, hosted: own})
 		if err != nil {
-			turn.Fail(err)
+			turn.Fail(own.hide(err))
 		}
 	}
 }

@@ -84,6 +84,8 @@ var settings = map[string]setting{
 	"ServiceTier.unknown": {set: func(r *llm.Request) { r.ServiceTier = "a new one" }, keys: []string{"service_tier"}},
 	"Whole":               {set: func(r *llm.Request) { r.Whole = true }, keys: []string{noClients}},
 	"Shell":               {set: func(r *llm.Request) { r.Shell = "shell" }, keys: []string{noClients}},
+	"Hosted":              {set: func(r *llm.Request) { r.Hosted = &llm.Hosted{} }, keys: []string{noClients}},
+	"Patch":               {set: func(r *llm.Request) { r.Patch = "apply_patch" }, keys: []string{noClients}},
 }
 
 const (

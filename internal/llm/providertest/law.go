@@ -21,6 +21,7 @@ type Answer struct {
 	Items  []openai.Item // of output_item.done, by output index
 	Final  *openai.Response
 	Err    error
+	Hosted bool // the request left the shell to the upstream
 }
 
 // Text joins the text of all messages.
@@ -62,7 +63,7 @@ func (a Answer) Calls() []openai.FunctionCall {
 // Collect asks for a turn, gathers it and fails the test when the law is broken.
 func Collect(t testing.TB, ctx context.Context, p llm.Provider, r llm.Request) Answer {
 	t.Helper()
-	var a Answer
+	a := Answer{Hosted: r.Hosted != nil}
 	for ev, err := range p.Stream(ctx, r) {
 		if a.Err != nil {
 			t.Fatalf("the sequence went on after its error %v", a.Err)
@@ -131,7 +132,7 @@ func (a *Answer) Judge() error {
 				if ev.OutputIndex != len(items) {
 					return fmt.Errorf("item added at %d, want %d", ev.OutputIndex, len(items))
 				}
-				if ids[ev.Item.ID] || !minted(ev.Item) || ev.Item.Status != openai.InProgress && (ours(ev.Item) || ev.Item.Status != "") {
+				if ids[ev.Item.ID] || !minted(ev.Item) && !(a.Hosted && hosted(ev.Item)) || ev.Item.Status != openai.InProgress && (ours(ev.Item) || ev.Item.Status != "") {
 					return fmt.Errorf("item added with id %q, call id %q, status %q", ev.Item.ID, ev.Item.CallID, ev.Item.Status)
 				}
 				ids[ev.Item.ID] = true
@@ -168,6 +169,18 @@ func (a *Answer) Judge() error {
 			if s, err = at(ev.OutputIndex, ev.ItemID); err == nil && (!s.inPart || s.sawDone || ev.ContentIndex != len(s.parts)) {
 				err = errors.New("a note for a text that is not open")
 			}
+		case *openai.CommandEvent:
+			if !a.Hosted || ev.OutputIndex < 0 || ev.OutputIndex >= len(items) || items[ev.OutputIndex].done || items[ev.OutputIndex].item.Type != openai.TypeShellCall {
+				err = errors.New("a command for no open call")
+			}
+		case *openai.OutputDeltaEvent:
+			if s, err = at(ev.OutputIndex, ev.ItemID); err == nil && !a.Hosted {
+				err = errors.New("an output of nobody's")
+			}
+		case *openai.OutputDoneEvent:
+			if s, err = at(ev.OutputIndex, ev.ItemID); err == nil && (!a.Hosted || len(ev.Output) != 1) {
+				err = errors.New("an output of nobody's")
+			}
 		case *openai.Lifecycle:
 			a.Final = &ev.Response
 			err = judgeFinal(ev, items)
@@ -203,6 +216,12 @@ func minted(i openai.Item) bool {
 	}
 	prefix, _, _ := strings.Cut(i.ID, "_")
 	return !ours(i) && id.Valid(prefix, i.ID)
+}
+
+// hosted says whether an item is one of a shell that the upstream runs, under ids of our making.
+func hosted(i openai.Item) bool {
+	return (i.Type == openai.TypeShellCall && id.Valid(id.ShellCall, i.ID) || i.Type == openai.TypeShellCallOutput && id.Valid(id.ShellCallOutput, i.ID)) &&
+		id.Valid(id.Call, i.CallID)
 }
 
 // ours says whether an item is built by events; others are the upstream's, and come whole.
@@ -246,7 +265,9 @@ func (s *state) close(done openai.Item) error {
 	if done.Status != openai.Completed && done.Status != openai.Incomplete {
 		return fmt.Errorf("status %q", done.Status)
 	}
-	s.done = true
+	if s.done = true; hosted(done) {
+		return nil
+	}
 	var text string
 	switch done.Type {
 	case openai.TypeFunctionCall:

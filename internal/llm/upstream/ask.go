@@ -23,7 +23,9 @@ const firstBackoff = 250 * time.Millisecond
 type Call struct {
 	Path   string
 	Body   []byte
-	Accept string // empty: by whether the answer is wanted whole
+	Accept string            // empty: by whether the answer is wanted whole
+	Header map[string]string // of [Server.Plain] only
+	Once   bool              // it has effects: it is tried again only where it was refused
 }
 
 // An Answer takes an answer as it comes. Its methods are called by one goroutine, and an error ends the answer: one of
@@ -182,9 +184,9 @@ func (s *Server) try(parent context.Context, c Call, whole bool, a Answer) error
 	timer.Stop()
 	if err != nil {
 		if context.Cause(ctx) == errNoAnswer {
-			return &failure{again: whole, err: fault.New(fault.Upstream, "%s did not answer within %s", s.o.Name, patience).WithCode("server_error")}
+			return &failure{again: whole && !c.Once, err: fault.New(fault.Upstream, "%s did not answer within %s", s.o.Name, patience).WithCode("server_error")}
 		}
-		return &failure{again: true, err: s.unreachable(err)}
+		return &failure{again: !c.Once, err: s.unreachable(err)}
 	}
 	defer res.Body.Close()
 	begun.Store(true)

@@ -187,12 +187,11 @@ func TestNothingRunsBeforeItIsApproved(t *testing.T) {
 	if q.Response != r.id || q.KeyID != principal.KeyID || q.Digest == "" || len(q.Question.Commands) != 2 || q.Question.Commands[0].Command != "rm -rf build" {
 		t.Errorf("the question: %+v", q)
 	}
-	a.crew.mu.Lock()
-	free := a.crew.free
-	a.crew.mu.Unlock()
-	if free != defaultWorkers {
-		t.Errorf("%d of %d workers are free while it waits", free, defaultWorkers)
-	}
+	until(t, "its worker to be free", func() bool {
+		a.crew.mu.Lock()
+		defer a.crew.mu.Unlock()
+		return a.crew.free == defaultWorkers
+	})
 	if n := h.ground.started("rm -rf build") + h.ground.started("ls"); n != 0 {
 		t.Errorf("%d commands were started before the answer", n)
 	}

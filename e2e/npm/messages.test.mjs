@@ -141,8 +141,9 @@ test('pause_turn at the loop limit, and continuation', async (t) => {
   const first = await s.anthropic.messages.create(ask({ tools: [bash] }));
   assert.equal(first.stop_reason, 'pause_turn');
   assert.equal(types(first), 'server_tool_use bash_code_execution_tool_result server_tool_use bash_code_execution_tool_result');
-  const second = await s.anthropic.messages.create(ask({ tools: [bash], messages: [...ask().messages, { role: 'assistant', content: first.content }] }));
+  const second = await s.anthropic.messages.create(ask({ tools: [bash], container: first.container.id, messages: [...ask().messages, { role: 'assistant', content: first.content }] }));
   assert.deepEqual([types(second), second.stop_reason], ['server_tool_use bash_code_execution_tool_result text', 'end_turn']);
+  assert.equal(second.container.id, first.container.id);
 });
 
 test('mixed: the server runs its call, the client gets its own', async (t) => {

@@ -54,13 +54,14 @@ func (s containerRoom) OpenBash(ctx context.Context, org, id string, c process.C
 
 // bash is the shell of a response, while it has one.
 type bash struct {
-	job    bashJob // nil: none was opened yet
-	place  string  // the container that it lives in
-	folder string  // its own, in there
-	shells int     // that were opened
-	runs   int     // commands, over all calls
-	leave  func()  // ends the watch of the response's context
-	made   []string
+	job    bashJob  // nil: none was opened yet
+	place  string   // the container that it lives in
+	folder string   // its own, in there
+	shells int      // that were opened
+	runs   int      // commands, over all calls
+	leave  func()   // ends the watch of the response's context
+	made   []string // containers that end with the response
+	paused bool     // the response ends, and its turn does not
 }
 
 // alive says whether the shell can take a command in a container.
@@ -256,7 +257,9 @@ func (l *loop) closeBash() {
 }
 
 // bashLasts says whether the container outlives the response.
-func (l *loop) bashLasts() bool { return l.plan.place.referred || l.plan.request.Bash.SessionID != "" }
+func (l *loop) bashLasts() bool {
+	return l.plan.place.referred || l.plan.request.Bash.SessionID != "" || l.bash.paused
+}
 
 // partBash has the shell of a container that outlives the response go by itself, so that what it left running lives on. That
 // of a response that was cancelled is killed.
@@ -367,5 +370,6 @@ func (p *plan) arguments(raw string) (openai.ShellAction, error) {
 
 // pauses says whether the response ends here though the model would go on: its client may have it go on.
 func (l *loop) pauses() bool {
-	return l.plan.request.Bash != nil && l.rounds >= l.agent.options.MaxIterations
+	l.bash.paused = l.plan.request.Bash != nil && l.rounds >= l.agent.options.MaxIterations
+	return l.bash.paused
 }

@@ -415,6 +415,7 @@ func TestABashPausesAtTheLimit(t *testing.T) {
 	if text := results(t, got); text != "\"1\\n\" \"\" 0\n\"2\\n\" \"\" 0\n" {
 		t.Errorf("%s", text)
 	}
+	s.over(t, 0) // the turn goes on where it was
 }
 
 func TestBashArguments(t *testing.T) {

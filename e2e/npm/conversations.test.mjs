@@ -138,3 +138,20 @@ test('input tokens are counted with what a request continues', async (t) => {
   assert.ok(large > 1500 && large < 4000, large);
   assert.equal(s.upstream.seen.length, 0, 'nobody was asked');
 });
+
+test('truncation: what is too long for the model fails, or loses its beginning', async (t) => {
+  const s = await start(t, {
+    script: (body) => (body.messages.length > 3
+      ? { status: 400, body: { error: { message: 'This is too long.', type: 'invalid_request_error', code: 'context_length_exceeded' } } }
+      : { text: said(body).join('|') }),
+  });
+  const talk = await s.client.conversations.create({ items: ['one', 'two', 'three'].flatMap((content) => [{ role: 'user', content }, { role: 'assistant', content: 'ok' }]) });
+  const ask = (truncation) => s.client.responses.create({ model: 'mock/mock-1', input: 'now', conversation: talk.id, truncation });
+  await assert.rejects(ask('disabled'), (e) => e.code === 'context_length_exceeded');
+  const cut = await ask('auto');
+  assert.equal(cut.output_text, 'now');
+  assert.equal(cut.truncation, 'auto');
+  const items = [];
+  for await (const item of s.client.conversations.items.list(talk.id)) items.push(item);
+  assert.equal(items.length, 8, 'the conversation keeps all of it, and nothing of the request that failed');
+});

@@ -106,3 +106,42 @@ func TestToolsThatThisUpstreamDoesNotRun(t *testing.T) {
 		}
 	}
 }
+
+// A tool that the upstream ran counts; once no more calls are allowed the upstream gets none to run, and a call of the shell is
+// not run either.
+func TestToolsOfTheUpstreamCount(t *testing.T) {
+	event := func(json string) string { return "data: " + json + "\n\n" }
+	search := event(`{"type":"response.output_item.done","output_index":0,"item":{"type":"web_search_call","id":"ws_up","status":"completed","action":{"type":"search","query":"q"}}}`)
+	call := event(`{"type":"response.output_item.done","output_index":1,"item":{"type":"shell_call","id":"sh_up","call_id":"call_up","action":{"commands":["ls"],"timeout_ms":null,"max_output_length":null}}}`)
+	said := event(`{"type":"response.output_item.done","output_index":0,"item":{"type":"message","id":"msg_up","role":"assistant","content":[{"type":"output_text","text":"found","annotations":[]}]}}`)
+	end := event(`{"type":"response.completed","response":{"id":"resp_up","status":"completed"}}`)
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		asked = append(asked, string(body))
+		w.Header().Set("Content-Type", "text/event-stream")
+		if len(asked) == 1 {
+			io.WriteString(w, search+call+end)
+		} else {
+			io.WriteString(w, said+end)
+		}
+	}))
+	defer server.Close()
+	g := newGround(t)
+	g.model = responsesapi.New(responsesapi.Options{Options: upstreamhttp.Options{BaseURL: server.URL,
+		Client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}, NativeShell: "on"})
+	h := newHouse(t, g)
+	r := h.play(t, `{"model":"m","input":"go","background":true,"max_tool_calls":1,"tools":[{"type":"web_search"},{"type":"shell"}]}`)
+	if _, resp := h.await(r.id); resp.Status != openai.Completed || len(asked) != 2 {
+		t.Fatalf("%s, %+v, asked %d times", resp.Status, resp.Error, len(asked))
+	}
+	if !strings.Contains(asked[0], `{"type":"web_search"}`) || strings.Contains(asked[1], `{"type":"web_search"}`) {
+		t.Errorf("the tools were\n%s\nthen\n%s", asked[0], asked[1])
+	}
+	if n := g.started("ls"); n != 0 {
+		t.Errorf("a call beyond the limit was run %d times", n)
+	}
+	if !strings.Contains(asked[1], "allows no more tool calls") {
+		t.Errorf("the model was not told: %s", asked[1])
+	}
+}

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/hardshell-dev/hardshell/fault"
@@ -24,7 +25,7 @@ type loop struct {
 	callIDs map[string]bool // of the whole conversation
 	noted   int             // how many of them are in the journal
 	rounds  int             // model calls so far
-	calls   int             // shell calls so far
+	calls   int             // calls of the shell, and of tools that the upstream runs, so far
 	tokens  int64           // output tokens so far
 
 	truncated int // turns that are left out from the beginning of the conversation
@@ -151,6 +152,7 @@ func (l *loop) ask(ctx context.Context, first, last bool) (*turn, error) {
 		}
 		req.MaxOutputTokens = &left
 	}
+	l.withoutSpent(&req)
 	err := l.take(ctx, t, req)
 	for l.shorter(t, err, &req) {
 		err = l.take(ctx, t, req)
@@ -171,6 +173,18 @@ func (l *loop) ask(ctx context.Context, first, last bool) (*turn, error) {
 		l.tokens += u.OutputTokens
 	}
 	return t, nil
+}
+
+// withoutSpent takes the tools that the upstream runs away, once the request allows no more calls. A call of the shell is
+// answered instead.
+func (l *loop) withoutSpent(req *llm.Request) {
+	if limit := l.plan.request.MaxToolCalls; limit == nil || int64(l.calls) < *limit {
+		return
+	}
+	req.Tools = slices.DeleteFunc(slices.Clone(req.Tools), func(t openai.Tool) bool { return t.Type != "function" })
+	if len(req.Tools) == 0 {
+		req.ToolChoice, req.ParallelToolCalls = nil, nil
+	}
 }
 
 // take forwards what the model says.

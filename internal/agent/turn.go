@@ -132,6 +132,9 @@ func (t *turn) added(ctx context.Context, e *openai.ItemEvent) error {
 		t.release(nil)
 		n.index = t.loop.wire.open(e.Item)
 	default: // of a tool that the upstream ran: it goes to the client as it is
+		if strings.HasSuffix(e.Item.Type, "_call") {
+			t.loop.calls++
+		}
 		t.release(nil)
 		n.index = t.loop.wire.open(e.Item)
 	}

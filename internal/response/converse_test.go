@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hardshell-dev/hardshell/fault"
 	"github.com/hardshell-dev/hardshell/internal/id"
@@ -258,14 +259,35 @@ func TestItemsAreFoundByTheirIDs(t *testing.T) {
 		t.Errorf("of a response that runs: %q", got)
 	}
 	finish(t, r, openai.Completed) // late: the row comes some milliseconds after it
-	if got := find(org, out, in, "mine", id.New(id.Message), "", "%"); got != "0 1 2" {
+	if got := find(org, out, in, "mine"); got != "0 1 2" {
 		t.Errorf("found %q", got)
+	}
+	if got := find(org, in); got != "0" {
+		t.Errorf("an item of the input alone: %q", got)
+	}
+	for _, unknown := range []string{id.New(id.Message), "", "%", "%_" + strings.Repeat("0", 26)} {
+		if got := find(org, unknown, out); got != "" {
+			t.Errorf("%q: found %q", unknown, got)
+		}
 	}
 	if got := find(org, "mine"); got != "" {
 		t.Errorf("an id that the client made up: %q", got)
 	}
 	if got := find("other", in, out); got != "" {
 		t.Errorf("another organisation found %q", got)
+	}
+	long := begin(t, s, Begin{Store: true, Background: true}) // its item is made long after it was begun
+	announce(t, long)
+	late := id.At(id.Message, time.Now().Add(20*time.Hour))
+	if err := long.Emit(openai.NewItemEvent(openai.EventItemDone, 0, message(late, "assistant", "a"))); err != nil {
+		t.Fatal(err)
+	}
+	finish(t, long, openai.Completed)
+	if err := s.db.Write(within(t), execTx(`UPDATE response SET completed = completed + 100000000 WHERE id = $1`, long.ID())); err != nil {
+		t.Fatal(err)
+	}
+	if got := find(org, late); got != "0" {
+		t.Errorf("of a response that ran for long: %q", got)
 	}
 	c := talk(t, s)
 	if got := find(org, "msg_0", "%sg_0"); got != "0" {

@@ -7,20 +7,20 @@ import (
 	"time"
 
 	"github.com/hardshell-dev/hardshell/internal/id"
-	"github.com/hardshell-dev/hardshell/internal/store"
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
 
 // How the life of a response lies around the time at which one of its items was made.
 const (
-	madeBefore = 2 * time.Minute // an input's item, before its response: files are fetched between the two
-	madeAfter  = 24 * time.Hour  // an output's item, after it
-	madeSlack  = time.Second     // clocks that were set
+	madeBefore = 2 * time.Minute        // an input's item, before its response: files are fetched between the two
+	madeSoon   = 5 * time.Minute        // most items of an output, after it
+	madeAfter  = 24 * time.Hour         // all that are looked for
+	madeSlack  = 100 * time.Millisecond // clocks that were set
 )
 
 // Items finds items by their ids: those of conversations, and of responses that have ended. An id that this program made
 // says when; the responses that lived then are few. Ids that a client made up are found in conversations only. What is
-// not found is not in the map, and neither is what another organisation has.
+// not found is not in the map, nor is what another organisation has, nor what comes after it.
 func (s *Service) Items(ctx context.Context, org string, ids []string) (map[string]openai.Item, error) {
 	found := map[string]openai.Item{}
 	s.onDisk(ctx, org)
@@ -39,47 +39,72 @@ func (s *Service) Items(ctx context.Context, org string, ids []string) (map[stri
 		if err := s.recall(ctx, org, itemID, found); err != nil {
 			return nil, err
 		}
+		if _, ok := found[itemID]; !ok {
+			break // whoever asks wants all of them
+		}
 	}
 	return found, nil
 }
 
 // recall finds the response that has an item, and notes all items of it: a request that names one of them names others.
+// An item of the output was made after its response was begun, one of the input shortly before.
 func (s *Service) recall(ctx context.Context, org, itemID string, found map[string]openai.Item) error {
 	made, ok := id.Made(itemID)
 	if !ok {
 		return nil
 	}
-	type texts struct{ input, object string }
-	// LIKE finds more than it should, as an id holds an underscore: what it finds is read.
-	rows, err := store.All(ctx, s.db.Read(), func(row store.Scanner) (t texts, err error) {
-		err = row.Scan(&t.input, &t.object)
-		return t, err
-	}, `SELECT i.items, r.object FROM response r JOIN response_input i ON i.response_id = r.id
-		WHERE r.org = $1 AND r.id >= $2 AND r.id < $3 AND r.completed >= $4 AND (r.object LIKE $5 OR i.items LIKE $5)
-		ORDER BY r.id DESC`, org, id.From(id.Response, made.Add(-madeAfter)), id.From(id.Response, made.Add(madeBefore)),
-		made.Add(-madeSlack).UnixMilli(), `%"`+itemID+`"%`)
-	if err != nil {
-		return fmt.Errorf("find item: %w", err)
+	near := func(d time.Duration) string { return id.From(id.Response, made.Add(d)) }
+	output := func(from, below time.Duration) (bool, error) {
+		return s.search(ctx, found, itemID, `r.id >= $3 AND r.id < $4 AND r.completed >= $5 AND r.object LIKE $2 ORDER BY r.id DESC`,
+			org, near(from), near(below), made.Add(-madeSlack).UnixMilli())
 	}
-	for _, t := range rows {
+	there, err := output(-madeSoon, madeSlack)
+	if !there && err == nil {
+		there, err = s.search(ctx, found, itemID, `r.id >= $3 AND r.id < $4 AND r.completed IS NOT NULL AND i.items LIKE $2 ORDER BY r.id`,
+			org, near(-madeSlack), near(madeBefore))
+	}
+	if !there && err == nil {
+		_, err = output(-madeAfter, -madeSoon)
+	}
+	return err
+}
+
+// search looks for an item in the responses that meet a condition, and stops at the first that has it. LIKE finds more than
+// it should, as an id holds an underscore and may be mentioned: what it finds is read.
+func (s *Service) search(ctx context.Context, found map[string]openai.Item, itemID, condition, org string, args ...any) (there bool, err error) {
+	rows, err := s.db.Read().QueryContext(ctx, `SELECT i.items, r.object FROM response r JOIN response_input i ON i.response_id = r.id
+		WHERE r.org = $1 AND `+condition, append([]any{org, `%"` + itemID + `"%`}, args...)...)
+	if err != nil {
+		return false, fmt.Errorf("find item: %w", err)
+	}
+	defer rows.Close()
+	for !there && rows.Next() {
+		var input, object []byte
+		if err := rows.Scan(&input, &object); err != nil {
+			return false, fmt.Errorf("find item: %w", err)
+		}
 		var all []openai.Item
 		var o struct {
 			Output []openai.Item `json:"output"`
 		}
-		err := json.Unmarshal([]byte(t.input), &all)
+		err := json.Unmarshal(input, &all)
 		if err == nil {
-			err = json.Unmarshal([]byte(t.object), &o)
+			err = json.Unmarshal(object, &o)
 		}
 		if err != nil {
-			return fmt.Errorf("find item: %w", err)
+			return false, fmt.Errorf("find item: %w", err)
 		}
 		for _, i := range append(all, o.Output...) {
 			if _, ok := found[i.ID]; !ok && i.ID != "" {
 				found[i.ID] = i
 			}
 		}
+		_, there = found[itemID]
 	}
-	return nil
+	if err := rows.Err(); err != nil {
+		return false, fmt.Errorf("find item: %w", err)
+	}
+	return there, nil
 }
 
 // onDisk returns when the ends that an organisation's clients have been told are in the rows, or never will be.

@@ -204,9 +204,11 @@ func TestIncludeOfInputItems(t *testing.T) {
 		"?include=message.output_text.logprobs":                                          200,
 		"?include[]=everything":                                                          400,
 	} {
-		res, body := h.do(t, "GET", "/v1/responses/resp_1/input_items"+query, nil, nil)
-		if res.StatusCode != want || want == 400 && errorOf(t, body).param != "include[0]" {
-			t.Errorf("%s: %d %s", query, res.StatusCode, body)
+		for _, path := range []string{"/v1/responses/resp_1/input_items", "/v1/responses/resp_1"} {
+			res, body := h.do(t, "GET", path+query, nil, nil)
+			if res.StatusCode != want || want == 400 && errorOf(t, body).param != "include[0]" {
+				t.Errorf("%s%s: %d %s", path, query, res.StatusCode, body)
+			}
 		}
 	}
 }

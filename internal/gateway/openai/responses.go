@@ -155,6 +155,9 @@ func barren(resp *wire.Response) *fault.Error {
 
 func (d *Door) getResponse(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	q := r.URL.Query()
+	if err := checkInclude(q); err != nil {
+		return err
+	}
 	stream, err := queryBool(q, "stream")
 	if err != nil {
 		return err

@@ -66,11 +66,11 @@ decision = "allow"
 			if r.Verdict != c.want {
 				t.Fatalf("%s, want %s: %+v", r.Verdict, c.want, r)
 			}
-			said := strings.Join(r.Why, "\n")
+			said := slices.Clone(r.Why)
 			for _, command := range r.Question.Commands {
-				said += "\n" + strings.Join(command.Reasons, "\n")
+				said = append(said, command.Reasons...)
 			}
-			if !strings.Contains(said, c.says) {
+			if !strings.Contains(strings.Join(said, "\n"), c.says) {
 				t.Errorf("it says %q, and nothing of %q", said, c.says)
 			}
 			if r.Verdict == Refuse && len(r.Why) != len(c.call.Commands) {

@@ -164,3 +164,42 @@ test('an error in the stream is an APIError, an early one has its status', async
   await assert.rejects(s.anthropic.messages.stream(ask()).finalMessage(), (e) => e instanceof APIError && e.type === 'api_error' && Boolean(e.requestID), s.log());
   await assert.rejects(s.anthropic.messages.stream(ask()).finalMessage(), (e) => e.status === 429 && e.type === 'rate_limit_error');
 });
+
+test("the requests of OpenRouter's page, and where its bash does not work", async (t) => {
+  const s = await open(t, (body, n) => n % 2 === 0 ? { calls: [call({ command: 'uname -s' })] } : { text: 'A Linux.' }, '[models.aliases]\n"anthropic/claude-sonnet-4.5" = "mock/mock-1"\n');
+  const post = (path, body) => fetch(`${s.url}/api/v1/${path}`, { method: 'POST', headers: { Authorization: `Bearer ${s.key}`, 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
+  for (const content of ['List the files in the current directory and show me the OS version.', 'List the files in the current directory.']) {
+    const response = await post('messages', { model: 'anthropic/claude-sonnet-4.5', max_tokens: 1024, messages: [{ role: 'user', content }],
+      tools: [{ type: 'openrouter:bash', parameters: { engine: 'openrouter' } }] });
+    const data = await response.json();
+    assert.equal(types(data), 'server_tool_use bash_code_execution_tool_result text', JSON.stringify(data));
+    assert.deepEqual([data.model, data.content[1].content.stdout], ['anthropic/claude-sonnet-4.5', 'Linux\n']);
+  }
+  for (const tool of [{ type: 'openrouter:bash', parameters: { environment: { type: 'container_auto' } } }, { type: 'bash_20250124', name: 'bash' }]) {
+    const data = await (await post('messages', { ...ask(), tools: [tool] })).json();
+    assert.deepEqual([data.stop_reason, data.content[0].name, data.content[0].input], ['tool_use', 'bash', { command: 'uname -s' }]);
+    await (await post('messages', ask())).json(); // the script's second answer
+  }
+  const asked = s.upstream.seen.length;
+  for (const [path, body] of [['responses', { model, input: 'go', tools: [bash] }], ['chat/completions', { model, messages: ask().messages, tools: [bash] }],
+    ['chat/completions', { model, messages: ask().messages, tools: [{ type: 'shell' }] }]]) {
+    const response = await post(path, body);
+    const { error } = await response.json();
+    assert.equal(response.status, 400);
+    assert.match(error.message, body.tools[0].type === 'shell' ? /\/v1\/responses/ : /\/v1\/messages/);
+  }
+  assert.equal(s.upstream.seen.length, asked);
+});
+
+test('Chat Completions by the official SDK', async (t) => {
+  const s = await open(t, (body, n) => n === 0 ? { text: 'Let me.', calls: [call({ a: 1 }, 'own')] } : { text: 'One two.' });
+  const tools = [{ type: 'function', function: { name: 'own', parameters: { type: 'object' } } }];
+  const messages = [{ role: 'system', content: 'rules' }, { role: 'user', content: 'go' }];
+  const first = await s.client.chat.completions.create({ model, messages, tools });
+  assert.equal(first.choices[0].finish_reason, 'tool_calls');
+  const answer = { role: 'tool', tool_call_id: first.choices[0].message.tool_calls[0].id, content: 'mine' };
+  const stream = s.client.chat.completions.stream({ model, tools, messages: [...messages, first.choices[0].message, answer], stream_options: { include_usage: true } });
+  const second = await stream.finalChatCompletion();
+  assert.deepEqual([second.choices[0].message.content, second.choices[0].finish_reason, second.usage.prompt_tokens], ['One two.', 'stop', 10]);
+  assert.deepEqual(toolTexts(s.upstream.seen[1]), ['mine']);
+});

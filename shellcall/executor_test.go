@@ -309,14 +309,14 @@ func TestAuditOfACommand(t *testing.T) {
 		if len(e.Stdout) > 64+100 || !strings.HasPrefix(e.Stdout, "1\n2\n") || !strings.HasPrefix(e.Stderr, "problem\n") {
 			t.Errorf("%q %q", e.Stdout, e.Stderr)
 		}
-		printed := ""
+		var printed strings.Builder
 		for _, p := range eventsOf[Printed](r.seen) {
 			if p.Stream == process.Stdout {
-				printed += string(p.Data)
+				printed.Write(p.Data)
 			}
 		}
-		if len(printed) != 3893 {
-			t.Errorf("%d bytes were told live", len(printed))
+		if printed.Len() != 3893 {
+			t.Errorf("%d bytes were told live", printed.Len())
 		}
 	}
 }

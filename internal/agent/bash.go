@@ -84,7 +84,10 @@ func (b *bash) kill() {
 	}
 	b.leave()
 	b.job.Kill()
-	<-b.job.Done()
+	select {
+	case <-b.job.Done():
+	case <-time.After(killPatience): // it takes no more than a second where all is well; the container's end will
+	}
 	b.job = nil
 }
 

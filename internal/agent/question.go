@@ -70,7 +70,8 @@ func (l *loop) rule(ctx context.Context, c *call) *ruling {
 	}
 	action := c.item.Action
 	about := q.Policy(org).Judge(approvals.Call{Container: l.container, Workdir: workdir, Commands: action.Commands,
-		Dir: action.WorkingDirectory, Env: action.Env, Stdin: action.Stdin, Network: string(network), Granted: granted, Now: q.Now()})
+		Dir: action.WorkingDirectory, Env: action.Env, Stdin: action.Stdin, Network: string(network), Shell: l.plan.request.Bash != nil,
+		Granted: granted, Now: q.Now()})
 	r := &ruling{Verdict: about.Verdict, Digest: about.Digest, about: about}
 	switch {
 	case about.Verdict == approvals.Refuse:

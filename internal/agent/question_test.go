@@ -17,6 +17,7 @@ import (
 	"github.com/hardshell-dev/hardshell/internal/store"
 	"github.com/hardshell-dev/hardshell/internal/tenant"
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
+	"github.com/hardshell-dev/hardshell/sandbox/process"
 	"github.com/hardshell-dev/hardshell/terminal/approval"
 )
 
@@ -390,25 +391,51 @@ func TestAnAnswerCountsForWhatWasAsked(t *testing.T) {
 	}
 }
 
+// shellGround is a ground that could have a bash. None is opened for what nobody approved.
+type shellGround struct{ *ground }
+
+func (g shellGround) OpenBash(context.Context, string, string, process.Command) (bashJob, error) {
+	g.t.Error("a shell was opened")
+	return nil, fault.New(fault.Unavailable, "no shell")
+}
+
+func (shellGround) List(context.Context, string, container.Page) ([]container.Container, bool, error) {
+	return nil, false, nil
+}
+
+func (shellGround) End(context.Context, string, string) error { return nil }
+
 // What is not stored cannot wait: the model is told at once.
 func TestAQuestionNeedsAStoredResponse(t *testing.T) {
-	d := newDesk(approval.OnRequest)
-	h := openHouse(t, riskyGround(t), d)
-	_, a := h.now()
-	run, live, err := a.begin(t.Context(), principal, request(t, `{"model":"m","input":"go","tools":[{"type":"shell"}],"store":false}`))
-	if err != nil {
-		t.Fatal(err)
+	for name, bash := range map[string]*openai.Bash{"of a shell": nil, "of the one shell of a bash": {SessionID: "s"}} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(approval.OnRequest)
+			h := openHouse(t, riskyGround(t), d)
+			room, _ := h.now()
+			a := newAgent(responseRoom{room}, shellGround{h.ground}, h.ground, Options{Approvals: d.now()})
+			t.Cleanup(func() { a.Close(context.Background()) })
+			req := request(t, `{"model":"m","input":"go","tools":[{"type":"shell"}],"store":false}`)
+			if req.Bash = bash; bash != nil {
+				h.ground.rounds[0] = func(t *llm.Turn) {
+					t.Call("bash").Write(argumentsOf("rm -rf build", "ls"))
+					t.Complete(usage(10, 5))
+				}
+			}
+			run, live, err := a.begin(t.Context(), principal, req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			live()
+			entries := outputsOf(t, &openai.Response{Output: run.Output()})
+			if len(entries) != 2 || *entries[0].Outcome.ExitCode != 126 || !strings.Contains(entries[0].Stderr, "store: true") {
+				t.Errorf("%+v", entries)
+			}
+			if n := h.ground.started("rm -rf build") + h.ground.started("ls"); n != 0 {
+				t.Errorf("%d commands ran", n)
+			}
+			d.pending(t, 0)
+		})
 	}
-	live()
-	output := run.Output()
-	resp := &openai.Response{Output: output}
-	if entries := outputsOf(t, resp); len(entries) != 2 || *entries[0].Outcome.ExitCode != 126 || !strings.Contains(entries[0].Stderr, "store: true") {
-		t.Errorf("%+v", entries)
-	}
-	if n := h.ground.started("rm -rf build") + h.ground.started("ls"); n != 0 {
-		t.Errorf("%d commands ran", n)
-	}
-	d.pending(t, 0)
 }
 
 // A policy that never asks changes nothing, not even in the journal.

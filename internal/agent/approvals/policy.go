@@ -45,6 +45,7 @@ type Call struct {
 	Env       map[string]string
 	Stdin     string
 	Network   string // what the request narrows, in one canonical text
+	Shell     bool   // one shell runs this call and those before it: what they left in it cannot be told from the text
 	Granted   []approval.Digest
 	Now       time.Time
 }
@@ -102,6 +103,10 @@ const notRun = "Another command of this call was refused, so nothing of the call
 func (p Policy) Judge(c Call) Ruling {
 	policy := approval.Policy{Ask: p.Ask, Locked: true}
 	var grants approval.Grants
+	profile := fmt.Sprintf("hosted 1\ncontainer %s\nnetwork %s", c.Container, c.Network)
+	if c.Shell {
+		c.Granted, profile = nil, profile+"\nshell" // the same words may do something else by now
+	}
 	for _, d := range c.Granted {
 		grants = append(grants, approval.Grant{ID: string(d), Scope: approval.Session, Digest: d, Expires: c.Now.Add(time.Hour)})
 	}
@@ -123,7 +128,7 @@ func (p Policy) Judge(c Call) Ruling {
 	for _, text := range c.Commands {
 		script, _ := command.Parse(text, command.Bash) // without one it is refused
 		call := approval.Call{Script: script, Argv: []string{"bash", "-c", text}, Cwd: cwd, Workspace: []string{c.Workdir}, Env: env,
-			Profile:     fmt.Sprintf("hosted 1\ncontainer %s\nnetwork %s", c.Container, c.Network),
+			Profile:     profile,
 			Permissions: "stdin sha256:" + hex.EncodeToString(stdin[:]), Confinement: approval.Confined, Now: c.Now}
 		digest := approval.DigestOf(call, policy)
 		fmt.Fprintln(whole, digest)
@@ -132,17 +137,20 @@ func (p Policy) Judge(c Call) Ruling {
 		switch d := approval.Decide(call, policy, p.Rules, grants).(type) {
 		case approval.Allow:
 			shown.Parts = parts(d.Parts)
+			if c.Shell && p.Ask == approval.UnlessTrusted {
+				shown.Asks, shown.Reasons = true, []string{"It runs in a shell whose functions and variables earlier commands may have changed."}
+			}
 		case approval.Question:
 			shown.Asks, shown.Reasons, shown.Parts = true, d.Reasons, parts(d.Parts)
-			r.Parts = append(r.Parts, string(digest))
-			if r.Verdict == Run {
-				r.Verdict = Asks
-			}
 		case approval.Forbid:
 			shown.Parts = parts(d.Parts)
 			why, refused = d.Why, true
 		default:
 			why, refused = "It cannot be judged.", true
+		}
+		if shown.Asks {
+			r.Parts = append(r.Parts, string(digest))
+			r.Verdict = Asks
 		}
 		r.Why = append(r.Why, why)
 		r.Question.Commands = append(r.Question.Commands, shown)

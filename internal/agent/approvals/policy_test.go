@@ -57,6 +57,8 @@ decision = "allow"
 		"one of several asks":                {Policy{Ask: approval.OnRequest}, call("ls", "rm -rf x"), Asks, "removes files"},
 		"one of several is refused":          {Policy{approval.OnRequest, house}, call("rm -rf x", "curl a"), Refuse, notRun},
 		"a variable that programs heed":      {Policy{Ask: approval.UnlessTrusted}, with(call("ls"), func(c *Call) { c.Env = map[string]string{"LD_PRELOAD": "x"} }), Asks, "LD_PRELOAD"},
+		"in a shell that others used":        {Policy{approval.UnlessTrusted, house}, with(call("make all"), func(c *Call) { c.Shell = true }), Asks, "functions"},
+		"the same where it is not asked":     {Policy{Ask: approval.OnRequest}, with(call("ls"), func(c *Call) { c.Shell = true }), Run, ""},
 		"what does not parse":                {Policy{Ask: approval.UnlessTrusted}, call("if ("), Asks, ""},
 		"no text for a shell":                {Policy{Ask: approval.OnRequest}, call("a\x00b"), Refuse, "not parsed"},
 		"the zero policy asks":               {Policy{}, call("rm -rf x"), Asks, ""},
@@ -135,6 +137,7 @@ func TestAGrantIsForExactlyOneThing(t *testing.T) {
 		"beside what asks":      {call("rm -rf y", "rm -rf x"), Asks},
 		"another":               {call("rm -rf x/"), Asks},
 		"in another container":  {with(call("rm -rf x"), func(c *Call) { c.Container = "cntr_b" }), Asks},
+		"in a shell":            {with(call("rm -rf x"), func(c *Call) { c.Shell = true }), Asks},
 		"with another variable": {with(call("rm -rf x"), func(c *Call) { c.Env = map[string]string{"PATH": "."} }), Asks},
 	} {
 		if r := granted(c.call, asked.Parts...); r.Verdict != c.want {

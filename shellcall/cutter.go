@@ -30,14 +30,14 @@ func (c *cutter) write(data []byte) (said string, rest []byte, found bool) {
 	}
 	c.pass(at)
 	text := c.held[len(c.mark):]
-	end := bytes.IndexByte(text, 0)
-	if end < 0 {
+	before, after, ended := bytes.Cut(text, []byte{0})
+	if !ended {
 		if len(text) > maxSaid { // it is no shell that says so much
 			c.pass(len(c.held))
 		}
 		return "", nil, false
 	}
-	return string(text[:end]), bytes.Clone(text[end+1:]), true
+	return string(before), bytes.Clone(after), true
 }
 
 // beginning is how many of the last bytes may be the mark's first.

@@ -42,6 +42,7 @@ type Options struct {
 	Workers                int       // responses in the background that run at once; 0 is 128
 	MaxWaiting             int       // background responses that wait for a worker; beyond it one is refused; 0 is 4096
 	Approvals              *approvals.Service
+	Compaction             Compaction
 	Logger                 *slog.Logger
 }
 
@@ -62,6 +63,7 @@ type Agent struct {
 	stop context.CancelFunc // no more is claimed
 
 	handed atomic.Bool // a response was given back
+	ratios ratios
 
 	mu     sync.Mutex
 	closed bool
@@ -86,6 +88,7 @@ func newAgent(r responses, c containers, m models, o Options) *Agent {
 	if o.MaxWaiting <= 0 {
 		o.MaxWaiting = defaultWaiting
 	}
+	o.Compaction = o.Compaction.withDefaults()
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

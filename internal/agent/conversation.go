@@ -82,6 +82,10 @@ func (c *Conversations) read(ctx context.Context, org string, in, history []open
 		if answers[i.Type] != "" && !calls[i.CallID] {
 			return nil, invalid(fmt.Sprintf("items[%d].call_id", n), "No tool call found for %s with call_id %q.", i.Type, i.CallID)
 		}
+		if compacting(i) {
+			return nil, invalid(fmt.Sprintf("items[%d].type", n), "A %s can't be added to a conversation by hand.", i.Type).
+				WithCode("unsupported_item").WithTry("it in the input of a response")
+		}
 		if i.Type == openai.TypeMessage && bytes.Contains(i.Raw, []byte(`"input_file"`)) && hasFile(i) {
 			return nil, invalid(fmt.Sprintf("items[%d].content", n), "A file can't be added to a conversation by hand.").
 				WithCode("unsupported_item").WithTry("the file in the input of a response that continues the conversation")

@@ -37,6 +37,8 @@ type plan struct {
 
 	conversation string // that the response continues, at this revision
 	revision     int64
+
+	compaction compaction
 }
 
 // plan checks a request in full. It changes nothing, but for what reserve says.
@@ -77,6 +79,9 @@ func (a *Agent) draft(ctx context.Context, p tenant.Principal, req *openai.Creat
 		return nil, err
 	}
 	out := &plan{principal: p, request: req, route: route, names: map[string]bool{}, parallel: !isFalse(req.ParallelToolCalls), sealer: a.options.Sealer}
+	if out.compaction, err = a.readCompaction(req, route); err != nil {
+		return nil, err
+	}
 	if out.choice, err = readChoice(req.ToolChoice, req.Tools); err != nil {
 		return nil, err
 	}
@@ -95,6 +100,9 @@ func (a *Agent) draft(ctx context.Context, p tenant.Principal, req *openai.Creat
 		if err := distinct(out.input, out.history, "input"); err != nil {
 			return nil, err
 		}
+	}
+	if err := out.takeCompactions(a.options.Compaction.Enabled); err != nil {
+		return nil, err
 	}
 	if len(out.input)+len(out.history) == 0 && req.Instructions == nil {
 		return nil, invalid("input", "A request needs input.").WithCode("missing_required_parameter")
@@ -243,7 +251,10 @@ func (p *plan) ask(first, last bool, added []openai.Item) (llm.Request, error) {
 	r := p.request
 	items := make([]openai.Item, 0, len(p.history)+len(p.input)+len(added))
 	items = append(append(append(items, p.history...), p.input...), added...)
-	items, err := p.bashed(items)
+	window, err := p.window(items)
+	if err == nil {
+		items, err = p.bashed(window.Conversation())
+	}
 	if err == nil {
 		items, err = clientsAnswers(items, p.patchName(), p.maxOutput)
 	}
@@ -254,7 +265,7 @@ func (p *plan) ask(first, last bool, added []openai.Item) (llm.Request, error) {
 		return llm.Request{}, err
 	}
 	out := llm.Request{Model: p.route.Model, Items: items, MaxOutputTokens: r.MaxOutputTokens, Temperature: r.Temperature,
-		TopP: r.TopP, Text: r.Text, Reasoning: r.Reasoning, Whole: !r.Streams() && !r.InBackground()}
+		TopP: r.TopP, Text: r.Text, Reasoning: r.Reasoning, ContextManagement: p.compaction.native, Whole: !r.Streams() && !r.InBackground()}
 	for _, f := range []struct {
 		to   *string
 		from *string

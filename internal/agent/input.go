@@ -25,6 +25,8 @@ var kinds = map[string]kind{
 	openai.TypeFunctionCallOutput: {id.FunctionCallOutput, checkFunctionOutput},
 	openai.TypeShellCall:          {id.ShellCall, checkShellCall},
 	openai.TypeShellCallOutput:    {id.ShellCallOutput, checkShellOutput},
+	openai.TypeCompaction:         {id.Compaction, checkNothing},
+	openai.TypeCompactionTrigger:  {id.Compaction, checkNothing},
 
 	openai.TypeApplyPatchCall:       {id.ApplyPatchCall, checkPatchCall},
 	openai.TypeApplyPatchCallOutput: {id.ApplyPatchOutput, checkPatchOutput},

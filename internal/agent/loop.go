@@ -33,6 +33,9 @@ type loop struct {
 	usage   *openai.Usage // of all model calls
 	resumed *resumption   // of a response that another owner began
 
+	weight  int // of the conversation that the model is asked with, where room may have to be made
+	besides int // and of what stands beside it; 0 until it is known
+
 	bash     bash                // of a request that has one
 	finished []container.Command // commands whose ends are told and not acknowledged
 
@@ -55,6 +58,9 @@ func newLoop(a *Agent, r run, p *plan) *loop {
 				l.callIDs[i.CallID] = true
 			}
 		}
+	}
+	for _, sealed := range p.compaction.known {
+		l.callIDs[sealed] = true
 	}
 	return l
 }
@@ -133,6 +139,9 @@ func (l *loop) live(ctx context.Context) response.End {
 // ask lets the model take one turn and forwards it.
 func (l *loop) ask(ctx context.Context, first, last bool) (*turn, error) {
 	t := newTurn(l, last)
+	if err := l.makeRoom(ctx); err != nil {
+		return t, err
+	}
 	var req llm.Request
 	if made := l.plan.first; first && !last && made != nil {
 		req, l.plan.first = *made, nil
@@ -164,12 +173,8 @@ func (l *loop) ask(ctx context.Context, first, last bool) (*turn, error) {
 		return t, fault.New(fault.Upstream, "The model's stream ended before its turn was complete.")
 	}
 	if u := t.end.Response.Usage; u != nil {
-		l.run.AddUsage(*u)
-		sum := *u
-		if l.usage != nil {
-			sum.Add(*l.usage)
-		}
-		l.usage = &sum
+		l.spend(*u)
+		l.learn(*u)
 		l.tokens += u.OutputTokens
 	}
 	return t, nil
@@ -190,6 +195,9 @@ func (l *loop) withoutSpent(req *llm.Request) {
 // take forwards what the model says.
 func (l *loop) take(ctx context.Context, t *turn, req llm.Request) error {
 	for ev, err := range l.plan.route.Provider.Stream(ctx, req) {
+		if err == nil {
+			ev, err = l.own(ev)
+		}
 		if err == nil {
 			err = t.take(ctx, ev)
 		}

@@ -254,10 +254,16 @@ func (a *Agent) replan(ctx context.Context, c *response.Claim) (*plan, error) {
 	}
 	p := &plan{request: &req, route: route, names: map[string]bool{}, input: c.Input, parallel: !isFalse(req.ParallelToolCalls)}
 	p.principal.Org, p.principal.KeyID = c.Org, c.KeyID
+	if p.compaction, err = a.readCompaction(&req, route); err != nil {
+		return nil, err
+	}
 	if p.choice, err = readChoice(req.ToolChoice, req.Tools); err != nil {
 		return nil, err
 	}
 	if _, err := a.continued(ctx, p, true); err != nil {
+		return nil, err
+	}
+	if err := p.takeCompactions(a.options.Compaction.Enabled); err != nil {
 		return nil, err
 	}
 	p.place = place{id: w.Place.ID, used: w.Place.Used, memory: w.Place.Memory, network: w.Place.Network, spec: w.Place.Spec,

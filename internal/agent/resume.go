@@ -159,6 +159,8 @@ func (l *loop) closeOpen(index int, i *openItem) {
 	switch i.item.Type {
 	case openai.TypeMessage, openai.TypeReasoning:
 		events, item = cut(i.item.Type, i.item.ID, index, i.parts, func(content int) bool { return i.texted[content] })
+	case openai.TypeCompaction:
+		item = l.closedCompaction(i.item)
 	case openai.TypeFunctionCall:
 		var c openai.FunctionCall
 		if err := i.item.Decode(&c); err == nil {

@@ -47,7 +47,7 @@ var knownEvents = []string{"response.created", "response.queued", "response.in_p
 	"response.refusal.done", "response.function_call_arguments.delta", "response.function_call_arguments.done",
 	"response.reasoning_text.delta", "response.reasoning_text.done", "response.shell_call_command.added",
 	"response.shell_call_command.delta", "response.shell_call_command.done",
-	"response.shell_call_output_content.delta", "response.shell_call_output_content.done", "keepalive"}
+	"response.shell_call_output_content.delta", "response.shell_call_output_content.done", "response.compaction.compacting", "keepalive"}
 
 // checkStream returns what is wrong with a stream.
 func checkStream(frames [][]byte) []string {
@@ -158,7 +158,7 @@ func (c *streamChecker) added(ev map[string]any) {
 		c.fault("duplicate output item identity %s", item.id)
 	case strings.HasPrefix(item.typ, "shell_call") && item.callID == "":
 		c.fault("%s without call_id", item.typ)
-	case raw["status"] != "in_progress":
+	case raw["status"] != "in_progress" && item.typ != "compaction": // which has none
 		c.fault("%s added with status %v", item.typ, raw["status"])
 	}
 	if item.typ == "shell_call_output" && c.callOf(item) == nil {
@@ -251,6 +251,10 @@ func (c *streamChecker) inside(name string, ev map[string]any, item *checkedItem
 		if str(ev, "arguments") != item.arguments {
 			c.fault("arguments %q, their deltas %q", str(ev, "arguments"), item.arguments)
 		}
+	case "compaction.compacting":
+		if item.typ != "compaction" {
+			c.fault("%s on a %s", name, item.typ)
+		}
 	case "output_item.done":
 		c.itemDone(ev, item)
 	default:
@@ -310,7 +314,7 @@ func (c *streamChecker) itemDone(ev map[string]any, item *checkedItem) {
 	if str(final, "id") != item.id || str(final, "type") != item.typ || str(final, "call_id") != item.callID {
 		c.fault("item %s changed its identity", item.id)
 	}
-	if s := final["status"]; s != "completed" && s != "incomplete" && item.typ != "reasoning" {
+	if s := final["status"]; s != "completed" && s != "incomplete" && item.typ != "reasoning" && item.typ != "compaction" {
 		c.fault("%s done with status %v", item.typ, s)
 	}
 	c.shape(final)

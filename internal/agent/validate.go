@@ -80,14 +80,13 @@ func checkFields(r *openai.CreateRequest) error {
 // would answer another question. It also refuses options of a stream that are no options.
 func checkUnserved(raw json.RawMessage) error {
 	named := func(field string) bool { return bytes.Contains(raw, []byte(`"`+field+`"`)) }
-	if !named("prompt") && !named("context_management") && !named("stream_options") && !named("prompt_cache_retention") {
+	if !named("prompt") && !named("stream_options") && !named("prompt_cache_retention") {
 		return nil // most requests, which may be long, are not read twice
 	}
 	var r struct {
-		Prompt            json.RawMessage `json:"prompt"`
-		ContextManagement json.RawMessage `json:"context_management"`
-		StreamOptions     json.RawMessage `json:"stream_options"`
-		CacheRetention    json.RawMessage `json:"prompt_cache_retention"`
+		Prompt         json.RawMessage `json:"prompt"`
+		StreamOptions  json.RawMessage `json:"stream_options"`
+		CacheRetention json.RawMessage `json:"prompt_cache_retention"`
 	}
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return invalid("", "The request body must be one JSON object.").WithCode("invalid_body")
@@ -95,10 +94,6 @@ func checkUnserved(raw json.RawMessage) error {
 	if present(r.Prompt) {
 		return invalid("prompt", "Stored prompts are not served yet.").WithCode("unsupported_parameter").
 			WithTry("the prompt's text in instructions and input")
-	}
-	if s := strings.TrimSpace(string(r.ContextManagement)); present(r.ContextManagement) && s != "[]" {
-		return invalid("context_management", "Context management is not served yet.").WithCode("unsupported_parameter").
-			WithTry("a new response with the part of the input that matters")
 	}
 	if present(r.StreamOptions) && !isObject(r.StreamOptions) {
 		return invalid("stream_options", "stream_options must be an object.").WithCode("invalid_type")

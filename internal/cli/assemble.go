@@ -15,6 +15,7 @@ import (
 
 	"github.com/hardshell-dev/hardshell/internal/agent"
 	"github.com/hardshell-dev/hardshell/internal/agent/approvals"
+	"github.com/hardshell-dev/hardshell/internal/agent/compact"
 	"github.com/hardshell-dev/hardshell/internal/audit"
 	"github.com/hardshell-dev/hardshell/internal/blob"
 	"github.com/hardshell-dev/hardshell/internal/blob/database"
@@ -143,14 +144,18 @@ func assemble(ctx context.Context, c config.Config, logger *slog.Logger) (*app, 
 	if err != nil {
 		return nil, err
 	}
+	sealer, err := compact.OpenSealer(filepath.Join(c.Storage.Data, compact.KeyFile))
+	if err != nil {
+		return nil, err
+	}
 	loop := agent.New(responses, containers, models, agent.Options{Approvals: questions, MaxIterations: c.Features.ServerTools.MaxIterations,
 		EnvironmentDescription: limits.EnvironmentDescription, DefaultEnvironment: c.Features.Shell.DefaultEnvironment,
-		ClientRuns: c.Features.Shell.Type == config.ShellClient, Vendors: vendors, Workers: c.Features.Responses.BackgroundWorkers, InOrder: limits.CommandsInOrder, Uploads: files, Sealer: containers, Downloads: downloads, Logger: logger})
+		ClientRuns: c.Features.Shell.Type == config.ShellClient, Vendors: vendors, Workers: c.Features.Responses.BackgroundWorkers, InOrder: limits.CommandsInOrder, Uploads: files, Sealer: containers, Downloads: downloads, Compaction: compactionOf(c.Features.Responses.Compaction, sealer), Logger: logger})
 	facts := containers.Facts(ctx)
 	door := gateway.New(gateway.Options{Tenants: tenants, MaxBody: c.Server.MaxBodyBytes, AllowedHosts: c.Server.AllowedHosts,
 		Logger: logger, Health: func() any { return healthOf(facts) }, Metrics: metricsOf(c.Telemetry, counts), Observer: counts})
 	rooms := openai.Rooms(loop, responses, places, models)
-	rooms.Files, rooms.Skills, rooms.Approvals = files, skills, questions
+	rooms.Files, rooms.Skills, rooms.Approvals, rooms.Compaction = files, skills, questions, loop
 	openai.Register(door, rooms)
 	messages.Register(door, messages.Rooms(loop, containers, models))
 	completions.Register(door, completions.Rooms(loop), openai.WriteError)
@@ -358,6 +363,12 @@ func providersOf(c config.Config) map[string]llm.Provider {
 		}
 	}
 	return providers
+}
+
+// compactionOf is how conversations are made to fit.
+func compactionOf(c config.Compaction, sealer compact.Sealer) agent.Compaction {
+	return agent.Compaction{Enabled: c.Enabled, Strategy: c.DefaultStrategy, Threshold: int64(c.DefaultThresholdTokens),
+		Keep: c.KeepRecentItems, Prompt: c.DefaultPrompt, Sealer: sealer}
 }
 
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }

@@ -159,6 +159,23 @@ type Responses struct {
 	BackgroundWorkers int `toml:"background_workers"`
 	// MaxBytes is how large the database may be before the oldest finished responses go. 0 is no bound.
 	MaxBytes int64 `toml:"max_bytes"`
+	// Compaction makes room in conversations whose requests ask for it.
+	Compaction Compaction `toml:"compaction"`
+}
+
+// Compaction is what a request's context_management means where the provider does not compact by itself.
+type Compaction struct {
+	// Enabled serves it. Otherwise it is ignored, which a header of the answer says.
+	Enabled bool `toml:"enabled"`
+	// DefaultStrategy is for a request that names none: truncate (outputs are shortened, then the oldest parts are left
+	// out) or llm (the same model writes a summary of them).
+	DefaultStrategy string `toml:"default_strategy"`
+	// DefaultThresholdTokens is how long a conversation may be where the request does not say.
+	DefaultThresholdTokens int `toml:"default_threshold_tokens"`
+	// KeepRecentItems is how many of the latest items stay.
+	KeepRecentItems int `toml:"keep_recent_items"`
+	// DefaultPrompt asks for the summary where the request has no prompt. Empty is one of ours.
+	DefaultPrompt string `toml:"default_prompt"`
 }
 
 // Models is how names of models are read.
@@ -195,8 +212,9 @@ func Default() Config {
 					InputFileURLs: URLsHTTPS, InputFileURLTimeoutSecs: 30}},
 			Containers: Containers{DefaultIdleTTLSecs: 20 * 60, MaxIdleTTLSecs: 60 * 24 * 3600, KeepExpiredSecs: 24 * 3600,
 				MaxFileMB: 512, DiskMB: 10 << 10, ReserveDiskMB: 512},
-			Files:     Files{MaxFileMB: 512},
-			Responses: Responses{RetentionSecs: 30 * 24 * 3600, BackgroundWorkers: 128},
+			Files: Files{MaxFileMB: 512},
+			Responses: Responses{RetentionSecs: 30 * 24 * 3600, BackgroundWorkers: 128,
+				Compaction: Compaction{DefaultStrategy: StrategyTruncate, DefaultThresholdTokens: 12_000, KeepRecentItems: 6}},
 		},
 		Providers: map[string]Provider{},
 		Models:    Models{Aliases: map[string]string{}},
@@ -205,7 +223,8 @@ func Default() Config {
 	}
 }
 
-// The values of features.shell.type and features.shell.default_environment that this version serves.
+// The values of features.shell.type, features.shell.default_environment and features.responses.compaction.default_strategy
+// that this version serves.
 const (
 	ShellJail        = "jail"
 	ShellNone        = "none"
@@ -213,6 +232,8 @@ const (
 	ShellVendor      = "passthrough_openai"
 	EnvironmentAuto  = "container_auto"
 	EnvironmentLocal = "local"
+	StrategyTruncate = "truncate"
+	StrategyLLM      = "llm"
 )
 
 // The values of features.server_tools.shell_limits.input_file_urls.

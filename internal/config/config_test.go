@@ -136,7 +136,7 @@ func TestEveryLeafHasAVariable(t *testing.T) {
 		EgressKey: "*.a.example, b.example:8443", limitsKey + "allowed_egress_ranges": "10.1.0.0/16", limitsKey + "egress_bundles.NAME": "a.example",
 		limitsKey + "allowed_domain_secrets.NAME.value": "hidden-value", limitsKey + "allowed_domain_secrets.NAME.allowed_hosts": "a.example",
 		"storage.container_files.backend": "database", "storage.container_files.s3.endpoint": "https://s3.example.com",
-		"storage.container_files.s3.sse": "AES256", "telemetry.metrics": "false", "telemetry.otlp.endpoint": "http://127.0.0.1:4318",
+		"storage.container_files.s3.sse": "AES256", "telemetry.metrics": "false", "features.responses.compaction.enabled": "true", "features.responses.compaction.default_strategy": "llm", "telemetry.otlp.endpoint": "http://127.0.0.1:4318",
 	}
 	leaves := 0
 	for _, key := range schema(reflect.TypeFor[Config](), "") {

@@ -96,6 +96,9 @@ func (l *Loaded) checkFeatures() (string, *fault.Error) {
 	if key, err := f.Shell.Approval.check(); err != nil {
 		return key, err
 	}
+	if err := oneOf(f.Responses.Compaction.DefaultStrategy, StrategyTruncate, StrategyLLM); err != nil {
+		return "features.responses.compaction.default_strategy", err
+	}
 	limits := f.ServerTools.ShellLimits
 	for _, n := range []struct {
 		key              string
@@ -112,6 +115,8 @@ func (l *Loaded) checkFeatures() (string, *fault.Error) {
 		{"features.containers.max_idle_ttl_secs", f.Containers.MaxIdleTTLSecs, 1, 1 << 30},
 		{"features.responses.retention_secs", f.Responses.RetentionSecs, 0, 1 << 31},
 		{"features.responses.background_workers", f.Responses.BackgroundWorkers, 1, 100_000},
+		{"features.responses.compaction.default_threshold_tokens", f.Responses.Compaction.DefaultThresholdTokens, 1, 1 << 30},
+		{"features.responses.compaction.keep_recent_items", f.Responses.Compaction.KeepRecentItems, 1, 10_000},
 	} {
 		if n.value < n.low || n.value > n.high {
 			return n.key, invalid("%d is out of bounds", n.value).WithTry("a number from %d to %d", n.low, n.high)

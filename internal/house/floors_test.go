@@ -32,6 +32,7 @@ var edges = map[[2]string]string{
 	{"internal/cli", "internal/telemetry"}:                      "assembly sets up the logs",
 	{"internal/telemetry", "internal/config"}:                   "the log level is a setting",
 	{"internal/gateway/*", "internal/gateway"}:                  "a door hangs in the gateway's frame",
+	{"internal/agent", "internal/agent/compact"}:                "the loop asks for room before a model call",
 	{"internal/container/*", "internal/container"}:              "a runtime fulfils the contract of its parent",
 	{"internal/agent", "internal/agent/approvals"}:              "a call that asks waits for the answer to its question",
 	{"internal/response", "internal/response/conversation"}:     "a response ends in its conversation, in one transaction",

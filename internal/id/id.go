@@ -35,6 +35,7 @@ const (
 	Request            = "req"
 	Item               = "item"
 	Approval           = "appr"
+	Compaction         = "cmp"
 )
 
 // Lower-case Crockford base32: sorts like the bytes it encodes.

@@ -33,6 +33,9 @@ type Request struct {
 	SafetyIdentifier  string
 	ServiceTier       string
 
+	// ContextManagement tells an upstream that makes room by itself when to do so; no other is sent it. See [Compacts].
+	ContextManagement json.RawMessage
+
 	// Shell is the name of the function among Tools, and of the calls among Items, that is our shell. A provider whose
 	// models know a shell of their own may declare that one instead; its calls come as calls of this function.
 	Shell string
@@ -76,6 +79,18 @@ func Check(p Provider, r Request) error {
 		return c.Check(r)
 	}
 	return CheckTools("this provider", r.Tools)
+}
+
+// A Compactor can say that its upstream makes room in a long conversation by itself, where a request's ContextManagement
+// says when. Its answer then has an item of type compaction, which goes back to it alone.
+type Compactor interface {
+	Compacts() bool
+}
+
+// Compacts says whether p's upstream makes room by itself.
+func Compacts(p Provider) bool {
+	c, ok := p.(Compactor)
+	return ok && c.Compacts()
 }
 
 // CheckTools refuses the first tool that is not a function, naming it and the provider.

@@ -100,6 +100,7 @@ type Door struct {
 	Skills     Skills    // nil where there are none
 	Approvals  Approvals // nil where nothing is asked
 	Models     Models
+	Compaction Compaction    // nil where conversations are not compacted
 	Keepalive  time.Duration // silence after which a stream gets a comment; 0 = 10 s
 	// Bell rings when a client that reads no stream has waited for an approval as long as it should: after 30 s, unless set.
 	Bell func() <-chan time.Time
@@ -157,6 +158,9 @@ func Register(g *gateway.Gateway, d Door) {
 		g.Handle("GET /v1/approvals", tenant.ScopeApprove, d.listApprovals, WriteError)
 		g.Handle("GET /v1/approvals/{id}", tenant.ScopeApprove, d.getApproval, WriteError)
 		g.Handle("POST /v1/approvals/{id}", tenant.ScopeApprove, d.answerApproval, WriteError)
+	}
+	if d.Compaction != nil {
+		handle(g, map[string]gateway.Handler{"POST /v1/responses/compact": d.compact})
 	}
 	if d.Skills != nil {
 		handle(g, map[string]gateway.Handler{

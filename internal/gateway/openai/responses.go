@@ -30,6 +30,7 @@ func (d *Door) createResponse(w http.ResponseWriter, r *http.Request, p tenant.P
 	if again, err := d.again(w, r, p, &req); again || err != nil {
 		return err
 	}
+	d.warn(w, r, p, &req)
 	run, err := d.Agent.Create(r.Context(), p, &req)
 	if f, ok := fault.As(err); ok && f.Code == response.CodeKeyTaken { // another request of the same name was quicker
 		if again, err := d.again(w, r, p, &req); again || err != nil {

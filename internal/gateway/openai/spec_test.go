@@ -35,7 +35,7 @@ func TestSpecListsTheRoutesThatExist(t *testing.T) {
 		}
 	}
 	served := []string{"GET /healthz", "GET /metrics", "GET /mcp", "POST /mcp", "DELETE /mcp"} // the last three are assembled beside the door
-	for _, rt := range slices.Concat(openFiles(t, file.Limits{}).gateway.Routes(), openSkills(t, skill.Limits{}).gateway.Routes(), openDesk(t).gateway.Routes()) {
+	for _, rt := range slices.Concat(openFiles(t, file.Limits{}).gateway.Routes(), openSkills(t, skill.Limits{}).gateway.Routes(), openDesk(t).gateway.Routes(), openCompaction(t, &fakeCompaction{}).gateway.Routes()) {
 		if strings.HasPrefix(rt.Path, "/v1/") {
 			served = append(served, rt.Method+" "+strings.ReplaceAll(rt.Path, "...}", "}"))
 		}

@@ -48,6 +48,7 @@ type request struct {
 	ServiceTier       string            `json:"service_tier,omitempty"`
 	Stream            bool              `json:"stream"`
 	Store             bool              `json:"store"`
+	ContextManagement json.RawMessage   `json:"context_management,omitempty"`
 }
 
 // seal is the provider's mark on reasoning.
@@ -60,7 +61,7 @@ func (d Dialect) Body(r llm.Request) ([]byte, error) {
 	native := natives{shell: (own || r.Hosted != nil) && r.Shell != "", patch: own && r.Patch != ""}
 	req := request{Model: r.Model, Instructions: r.Instructions, ParallelToolCalls: r.ParallelToolCalls, MaxOutputTokens: r.MaxOutputTokens,
 		Temperature: r.Temperature, TopP: r.TopP, User: r.User, PromptCacheKey: r.PromptCacheKey,
-		SafetyIdentifier: r.SafetyIdentifier, ServiceTier: r.ServiceTier, Stream: !r.Whole}
+		SafetyIdentifier: r.SafetyIdentifier, ServiceTier: r.ServiceTier, ContextManagement: r.ContextManagement, Stream: !r.Whole}
 	if err := d.tools(&req, r, native); err != nil {
 		return nil, err
 	}

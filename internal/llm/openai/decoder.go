@@ -370,7 +370,7 @@ func (d *decoder) ended(index int, item wire.Item) error {
 // known says whether an item is one of a tool that the upstream runs, and may be passed on.
 func known(typ string) bool {
 	switch typ {
-	case "web_search_call", "file_search_call", "image_generation_call", "mcp_call", "mcp_list_tools", "mcp_approval_request":
+	case "web_search_call", "file_search_call", "image_generation_call", "mcp_call", "mcp_list_tools", "mcp_approval_request", wire.TypeCompaction:
 		return true
 	}
 	return false

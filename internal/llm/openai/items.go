@@ -78,6 +78,12 @@ func (c *conversation) item(item wire.Item, at string) error {
 			}
 		}
 		return nil
+	case wire.TypeCompaction: // the vendor's own, as it was taken out of ours
+		var own wire.Compaction
+		if err := item.Decode(&own); err != nil {
+			return dialect.Malformed(at, item.Type, err)
+		}
+		return c.add(true, wire.Compaction{Type: wire.TypeCompaction, EncryptedContent: own.EncryptedContent})
 	case "web_search_call", "file_search_call", "image_generation_call", "mcp_call", "mcp_list_tools", "mcp_approval_request",
 		"mcp_approval_response":
 		return c.add(item.Type != "mcp_approval_response", item)

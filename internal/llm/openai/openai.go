@@ -39,11 +39,13 @@ type Provider struct {
 	server  *upstream.Server
 	path    string
 	mint    func(prefix string) string // nil: id.New
+	room    bool                       // the server makes room in a long conversation
 }
 
 var _ llm.Provider = (*Provider)(nil)
 var _ llm.Checker = (*Provider)(nil)
 var _ llm.Omitter = (*Provider)(nil)
+var _ llm.Compactor = (*Provider)(nil)
 
 // New makes a Provider. It asks nobody.
 func New(o Options) *Provider {
@@ -66,7 +68,7 @@ func New(o Options) *Provider {
 	if o.Auth == "api-key" || o.Auth == "" && azure {
 		key = upstream.Header("Api-Key", "", o.APIKey)
 	}
-	return &Provider{path: query, dialect: Dialect{Provider: o.Name, NativeShell: o.NativeShell, Vendor: own},
+	return &Provider{path: query, room: own || azure, dialect: Dialect{Provider: o.Name, NativeShell: o.NativeShell, Vendor: own},
 		server: upstream.New(o.Options, upstream.Dialect{Path: "/responses", Authorize: key})}
 }
 
@@ -98,6 +100,10 @@ func azureBase(base, version string) string {
 
 // Close lets go of idle connections.
 func (p *Provider) Close() { p.server.Close() }
+
+// Compacts implements [llm.Compactor]. Only OpenAI's own servers and Azure's are known to do so: of another that speaks the
+// API it would be a guess, and the conversation would grow until it is refused.
+func (p *Provider) Compacts() bool { return p.room }
 
 // Check translates the request and throws the result away.
 func (p *Provider) Check(r llm.Request) error {

@@ -44,6 +44,7 @@ var settings = map[string]setting{
 	"Items.reasoning": {from: func(r *llm.Request) { r.Items = append(r.Items, openai.UserText("c")) }, set: func(r *llm.Request) {
 		r.Items = slices.Insert(r.Items, len(r.Items)-1, read(`{"type":"reasoning","id":"rs_1","summary":[],"content":[{"type":"reasoning_text","text":"hm"}],"encrypted_content":"x"}`))
 	}, keys: []string{"input[].encrypted", "input[].reasoning"}},
+	"ContextManagement":   {set: func(r *llm.Request) { r.ContextManagement = json.RawMessage(`[{"type":"compaction"}]`) }, keys: []string{noClients}},
 	"Tools":               {set: func(r *llm.Request) { r.Tools = nil }},
 	"Tools.web_search":    {set: func(r *llm.Request) { r.Tools = append(r.Tools, openai.Tool{Type: "web_search"}) }},
 	"Tools.description":   {set: func(r *llm.Request) { r.Tools[0].Description += " Well." }},

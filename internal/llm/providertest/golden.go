@@ -59,6 +59,7 @@ type requestCase struct {
 		Text              json.RawMessage `json:"text"`
 		Reasoning         json.RawMessage `json:"reasoning"`
 		User              string          `json:"user"`
+		ContextManagement json.RawMessage `json:"context_management"`
 		Whole             bool            `json:"whole"`
 		Shell             string          `json:"shell"`
 		Patch             string          `json:"patch"`
@@ -80,7 +81,7 @@ func (c requestCase) request(seal string) llm.Request {
 	}
 	return llm.Request{Model: q.Model, Instructions: q.Instructions, Items: q.Input, Tools: q.Tools, ToolChoice: q.ToolChoice,
 		ParallelToolCalls: q.ParallelToolCalls, MaxOutputTokens: q.MaxOutputTokens, Temperature: q.Temperature, TopP: q.TopP,
-		Text: q.Text, Reasoning: q.Reasoning, User: q.User, Whole: q.Whole, Shell: q.Shell, Patch: q.Patch}
+		Text: q.Text, Reasoning: q.Reasoning, ContextManagement: q.ContextManagement, User: q.User, Whole: q.Whole, Shell: q.Shell, Patch: q.Patch}
 }
 
 // Requests holds the translation of every file of testdata/requests, of which there are at least least, to what stands

@@ -60,7 +60,7 @@ what is done anyway. ` + "`chat`" + ` is a server that nothing is known of; Open
 		page.WriteString(" --- |")
 	}
 	for _, name := range slices.Sorted(maps.Keys(fates[0])) {
-		if name == "Shell" || name == "Patch" || name == "Hosted" || name == "Whole" { // of ours, and no field of a client's
+		if name == "Shell" || name == "Patch" || name == "Hosted" || name == "Whole" || name == "ContextManagement" { // of ours, and no field of a client's; the last is done for every provider
 			continue
 		}
 		fmt.Fprintf(&page, "\n| `%s` |", field(name))

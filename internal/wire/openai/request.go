@@ -35,6 +35,7 @@ type CreateRequest struct {
 	SafetyIdentifier   *string           `json:"safety_identifier"`
 	User               *string           `json:"user"`
 	Generate           *bool             `json:"generate,omitempty"` // false: the request becomes a response that others go on from, and no model is asked
+	ContextManagement  json.RawMessage   `json:"context_management"`
 	Raw                json.RawMessage   `json:"-"`
 	Key                string            `json:"-"` // of the header Idempotency-Key; empty without one
 	Digest             string            `json:"-"` // of the body, where there is a key

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -80,9 +81,7 @@ var (
 
 func (w want) and(key string, types []string) want {
 	out := want{key: types}
-	for k, v := range w {
-		out[k] = v
-	}
+	maps.Copy(out, w)
 	return out
 }
 

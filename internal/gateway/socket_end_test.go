@@ -144,7 +144,7 @@ func TestTheKeyOfASocketIsReadAgain(t *testing.T) {
 				break
 			}
 			p, denied := s.Principal()
-			err = s.Send([]byte(fmt.Sprint(p.Org, denied == nil)))
+			err = s.Send(fmt.Append(nil, p.Org, denied == nil))
 		}
 		return nil
 	}, nil)

@@ -83,6 +83,9 @@ func TestKeysAndVersions(t *testing.T) {
 	}
 	h := open(t, time.Minute)
 	h.agent.play = plays[0].play
+	if res, body := h.do(t, "POST", "/v1/messages", strings.TrimSuffix(hello, "}")+`,"top_k":4}`, nil); res.StatusCode != 200 || !strings.Contains(res.Header.Get("X-Hardshell-Warning"), "top_k") {
+		t.Errorf("top_k: %d %v %s", res.StatusCode, res.Header, body)
+	}
 	for version, want := range map[string]int{wire.Version2023: 200, wire.Version2026: 400, "": 200} {
 		res, body := h.do(t, "POST", "/v1/messages", strings.TrimSuffix(hello, "}")+`,"temperature":1}`, func(r *http.Request) {
 			r.Header.Del(header)

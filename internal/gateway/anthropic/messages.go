@@ -23,6 +23,7 @@ func (d *Door) createMessage(w http.ResponseWriter, r *http.Request, p tenant.Pr
 	if err != nil {
 		return err
 	}
+	gateway.Warn(w, a.request.Warnings)
 	// The answer lives as long as its client. AfterFunc cancels it at once, whatever this goroutine waits for.
 	stop := context.AfterFunc(r.Context(), func() { run.Cancel(response.ErrClientGone) })
 	defer stop()

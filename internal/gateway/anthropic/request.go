@@ -109,6 +109,9 @@ func translate(m *wire.Request, version string, counting bool) (*asked, error) {
 	if m.Metadata != nil && m.Metadata.UserID != "" {
 		a.request.User = &m.Metadata.UserID
 	}
+	if m.TopK != nil {
+		a.request.Warn("top_k is left out: no provider is asked with it")
+	}
 	if m.ServiceTier == "auto" {
 		a.request.ServiceTier = &m.ServiceTier
 	}

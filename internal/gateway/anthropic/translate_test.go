@@ -137,3 +137,33 @@ func errorText(err error) string {
 	_, body := errorOf(err, "")
 	return body.Error.Message
 }
+
+// Whatever a client sends is refused, or becomes a request that can be written and counted.
+func FuzzTranslate(f *testing.F) {
+	files, _ := filepath.Glob("testdata/*.in.json")
+	for _, file := range files {
+		in, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(in)
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		var m wire.Request
+		if json.Unmarshal(in, &m) != nil {
+			return
+		}
+		for _, version := range []string{wire.Version2023, wire.Version2026} {
+			a, err := translate(&m, version, true)
+			if err != nil {
+				continue
+			}
+			if _, err := openai.Marshal(a.request); err != nil {
+				t.Errorf("%s: %v", in, err)
+			}
+			if n := tokensOf(&a.request); n < 1 {
+				t.Errorf("%s counts %d", in, n)
+			}
+		}
+	})
+}

@@ -89,6 +89,7 @@ func (d *Door) create(w http.ResponseWriter, r *http.Request, p tenant.Principal
 	if err != nil {
 		return err
 	}
+	gateway.Warn(w, a.request.Warnings)
 	stop := context.AfterFunc(r.Context(), func() { run.Cancel(response.ErrClientGone) })
 	defer stop()
 	t := &teller{asked: a, head: head{ID: "chatcmpl-" + run.ID()[len("resp_"):], Created: d.Now().Unix(), Model: a.request.Model},

@@ -40,9 +40,7 @@ func (d *Door) createResponse(w http.ResponseWriter, r *http.Request, p tenant.P
 	if err != nil {
 		return err
 	}
-	for _, warning := range req.Warnings {
-		w.Header().Add(warningHeader, warning)
-	}
+	gateway.Warn(w, req.Warnings)
 	if req.InBackground() { // it lives on without its client
 		if req.Streams() {
 			return d.stream(w, r, run.Subscribe(-1))
@@ -64,9 +62,6 @@ func (d *Door) createResponse(w http.ResponseWriter, r *http.Request, p tenant.P
 	}
 	return err
 }
-
-// warningHeader tells what of a request is done otherwise than it says, a line each.
-const warningHeader = "X-Hardshell-Warning"
 
 // maxKey bounds an Idempotency-Key.
 const maxKey = 255

@@ -28,7 +28,7 @@ func TestTheGuide(t *testing.T) {
 		}
 	})
 	t.Run("a time-out is a time-out, with partial output of both streams", func(t *testing.T) {
-		out, err := r.e.Run(t.Context(), Call{CallID: "c", Action: Action{Commands: []string{"echo out; echo err >&2; touch begun; exec sleep 1000"}, TimeoutMS: number(3000)}})
+		out, err := r.e.Run(t.Context(), Call{CallID: "c", Action: Action{Commands: []string{"echo out; echo err >&2; touch begun; exec sleep 1000"}, TimeoutMS: new(int64(6000))}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,8 +37,8 @@ func TestTheGuide(t *testing.T) {
 		}
 	})
 	t.Run("max_output_length comes back, and is cut by nobody here", func(t *testing.T) {
-		out, err := r.e.Run(t.Context(), Call{CallID: "c", Action: Action{Commands: []string{"head -c 50000 /dev/zero | tr '\\0' x"}, MaxOutputLength: number(10)}},
-			Call{CallID: "d", Action: Action{Commands: []string{"true"}, MaxOutputLength: number(0)}}, Call{CallID: "e", Action: Action{Commands: []string{"true"}}})
+		out, err := r.e.Run(t.Context(), Call{CallID: "c", Action: Action{Commands: []string{"head -c 50000 /dev/zero | tr '\\0' x"}, MaxOutputLength: new(int64(10))}},
+			Call{CallID: "d", Action: Action{Commands: []string{"true"}, MaxOutputLength: new(int64(0))}}, Call{CallID: "e", Action: Action{Commands: []string{"true"}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +95,7 @@ func TestTheTimeOutThatApplies(t *testing.T) {
 	for _, test := range []struct {
 		asked *int64
 		want  time.Duration
-	}{{nil, time.Minute}, {number(0), time.Minute}, {number(-5), time.Minute}, {number(1500), 1500 * time.Millisecond}, {number(1 << 60), 2 * time.Minute}} {
+	}{{nil, time.Minute}, {new(int64(0)), time.Minute}, {new(int64(-5)), time.Minute}, {new(int64(1500)), 1500 * time.Millisecond}, {new(int64(1 << 60)), 2 * time.Minute}} {
 		if got := r.e.timeout(test.asked); got != test.want {
 			t.Errorf("%v: %v, want %v", test.asked, got, test.want)
 		}

@@ -65,7 +65,7 @@ func TestAKeptShellEnds(t *testing.T) {
 			t.Errorf("after %s: %s", command, say(got))
 		}
 	}
-	out, err := r.e.Run(t.Context(), Call{CallID: "c", Action: Action{TimeoutMS: number(3000), Commands: []string{"sleep 1000 & echo some; echo more >&2; while :; do :; done", "pwd; " + lookForSleep}}})
+	out, err := r.e.Run(t.Context(), Call{CallID: "c", Action: Action{TimeoutMS: new(int64(6000)), Commands: []string{"sleep 1000 & echo some; echo more >&2; while :; do :; done", "pwd; " + lookForSleep}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -133,8 +133,6 @@ func (r *rig) exists(name string) bool {
 	return err == nil
 }
 
-func number(n int64) *int64 { return &n }
-
 func code(r Result) int {
 	if r.Outcome.ExitCode == nil {
 		return -1

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hardshell-dev/hardshell/internal/require"
 	"github.com/hardshell-dev/hardshell/sandbox"
@@ -38,7 +39,11 @@ func TestCtrlCEndsAnAgentsCommandFirst(t *testing.T) {
 	d.sees("hardshell: exit 130 (cancelled) · ")
 	d.sees("  second\r\n")
 	d.types("\x03")
-	<-e.hangs // the model thinks about it
+	select {
+	case <-e.hangs: // the model thinks about it
+	case <-time.After(patience):
+		t.Fatal("the model was not asked again")
+	}
 	got := e.request(1, "input")
 	if !strings.Contains(got, `"exit_code":130`) || !strings.Contains(got, "Ctrl-C") || !strings.Contains(got, `"stdout":"first\n"`) {
 		t.Error(got)

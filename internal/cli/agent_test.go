@@ -129,7 +129,7 @@ func TestAgentAtTheVendorsEndpoint(t *testing.T) {
 		{"type":"reasoning","id":"rs_1","summary":[]},
 		{"type":"apply_patch_call","id":"apc_1","call_id":"call_p","status":"completed","operation":{"type":"create_file","path":"f","diff":"+one\n+two"}},
 		{"type":"shell_call","id":"sh_1","call_id":"call_a","status":"in_progress","action":{"commands":["cat f","echo problem >&2; exit 3"],"timeout_ms":120000,"max_output_length":4096}},
-		{"type":"shell_call","id":"sh_2","call_id":"call_b","status":"completed","action":{"commands":["echo begun; sleep 1000"],"timeout_ms":1000}}]`, bye)
+		{"type":"shell_call","id":"sh_2","call_id":"call_b","status":"completed","action":{"commands":["echo begun; sleep 1000"],"timeout_ms":6000}}]`, bye)
 	work := t.TempDir()
 	code, out, said := agent(t, e, work, "do it")
 	if code != 0 || out != "Bye.\n" {

@@ -136,11 +136,11 @@ func silent(data []byte) bool {
 	if !ok {
 		return false
 	}
-	n := bytes.IndexByte(rest, '"')
-	if n < 0 {
+	typ, _, ok := bytes.Cut(rest, []byte{'"'})
+	if !ok {
 		return false
 	}
-	switch string(rest[:n]) {
+	switch string(typ) {
 	case "created", "queued", "in_progress", "content_part.added", "content_part.done", "output_text.done":
 		return json.Valid(data)
 	}

@@ -174,11 +174,11 @@ func (a *Answer) Judge() error {
 				err = errors.New("a command for no open call")
 			}
 		case *openai.OutputDeltaEvent:
-			if s, err = at(ev.OutputIndex, ev.ItemID); err == nil && !a.Hosted {
+			if _, err = at(ev.OutputIndex, ev.ItemID); err == nil && !a.Hosted {
 				err = errors.New("an output of nobody's")
 			}
 		case *openai.OutputDoneEvent:
-			if s, err = at(ev.OutputIndex, ev.ItemID); err == nil && (!a.Hosted || len(ev.Output) != 1) {
+			if _, err = at(ev.OutputIndex, ev.ItemID); err == nil && (!a.Hosted || len(ev.Output) != 1) {
 				err = errors.New("an output of nobody's")
 			}
 		case *openai.Lifecycle:

@@ -64,7 +64,8 @@ var (
 		"reasoning":     {"id": textual, "summary": listed},
 		"compaction":    {"id": textual, "encrypted_content": textual},
 	}
-	ofParts = map[string]want{"output_text": {"text": textual, "annotations": listed}, "refusal": {"refusal": textual}}
+	ofCompaction = want{"id": textual, "object": textual, "created_at": numeral, "output": listed, "usage": whole}
+	ofParts      = map[string]want{"output_text": {"text": textual, "annotations": listed}, "refusal": {"refusal": textual}}
 
 	lifecycle = want{"response": whole}
 	inItem    = want{"item_id": textual, "output_index": numeral}

@@ -231,6 +231,39 @@ func TestOpenResponsesOverHTTP(t *testing.T) {
 			t.Errorf("the model was told %s", words(o))
 		}
 	})
+	t.Run("compact-response", func(t *testing.T) {
+		compacted(t, s, fields{"prompt_cache_key": "openresponses-compact-test", "input": []fields{
+			message("user", "We agreed to launch on Tuesday and notify support first."), message("assistant", "Understood.")}})
+	})
+	t.Run("compact-missing-model", func(t *testing.T) {
+		status, o := s.post(t, "/responses/compact", fields{"input": []fields{message("user", "Compact this conversation.")}})
+		if status != http.StatusBadRequest || object(o["error"])["param"] != "model" {
+			t.Errorf("%d %v", status, o)
+		}
+	})
+}
+
+// compacted compacts a conversation and returns what becomes of it.
+func compacted(t *testing.T, s suite, body fields) []any {
+	t.Helper()
+	body["model"] = model
+	status, o := s.post(t, "/responses/compact", body)
+	if status != http.StatusOK || o["object"] != "response.compaction" {
+		t.Fatalf("%d %v", status, o)
+	}
+	for _, wrong := range ofCompaction.missing(o, "compaction") {
+		t.Error(wrong)
+	}
+	output := list(o["output"])
+	for n, i := range output {
+		for _, wrong := range item(object(i), fmt.Sprintf("output[%d]", n)) {
+			t.Error(wrong)
+		}
+	}
+	if !slices.ContainsFunc(output, func(i any) bool { return object(i)["type"] == "compaction" }) {
+		t.Errorf("no compaction in %v", output)
+	}
+	return output
 }
 
 // turn says a message and hears a response, whose every event must be as demanded. It is the final response, or the error.
@@ -310,5 +343,17 @@ func TestOpenResponsesOverWebSockets(t *testing.T) {
 		}
 		_, refusal = c.turn(fields{"store": false, "previous_response_id": first["id"], "input": "Try to continue."})
 		refused(t, refusal, "previous_response_not_found")
+	})
+	t.Run("websocket-compact-new-chain", func(t *testing.T) {
+		output := compacted(t, s, fields{"input": []fields{message("user", []fields{{"type": "input_text", "text": "Remember the code word: slate."}}),
+			message("assistant", []fields{{"type": "output_text", "text": "OK."}}), message("user", []fields{{"type": "input_text", "text": "Compress this."}})}})
+		final, refusal := s.talk(t).turn(fields{"store": false, "input": append(output, message("user", "Continue from here.")), "tools": []fields{}})
+		if refusal != nil {
+			t.Fatal(refusal)
+		}
+		good(t, http.StatusOK, final)
+		if !strings.Contains(words(final), "Continue from here.") {
+			t.Errorf("the model was told %s", words(final))
+		}
 	})
 }

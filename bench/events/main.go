@@ -40,7 +40,7 @@ type Result struct {
 	PerSecond float64 `json:"events_per_second"`
 	LagP50    float64 `json:"lag_p50_ms"`
 	LagP99    float64 `json:"lag_p99_ms"`
-	Seal      float64 `json:"seal_s"` // to end all responses afterwards
+	Seal      float64 `json:"seal_s"`           // to end all responses afterwards
 	CPU       float64 `json:"cpu_us_per_event"` // processor time, also of moving events into blocks
 	Floor     float64 `json:"floor_events_per_second,omitempty"`
 	FloorCPU  float64 `json:"floor_cpu_us_per_event,omitempty"`

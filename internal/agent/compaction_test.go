@@ -246,7 +246,7 @@ type compactorModels struct{ *world }
 func (m compactorModels) Resolve(ctx context.Context, org, model string, more ...string) (llm.Route, error) {
 	r, err := m.world.Resolve(ctx, org, "m", more...)
 	if r.ProviderName = "other"; model == "m" {
-		r.Provider, r.ProviderName = compactor{m.world}, "vendor"
+		r.Provider, r.ProviderName = compactor(m), "vendor"
 	}
 	return r, err
 }

@@ -20,6 +20,7 @@ type hunk struct {
 	added   int
 	removed int
 	end     bool // it stands at the end of the file
+	open    bool // nothing ends its last line
 	line    int  // of the diff, from 1
 }
 
@@ -57,6 +58,9 @@ func parseDiff(diff string) (hunks []hunk, err error) {
 				h.anchors = append(h.anchors, anchor)
 			}
 		case text == noNewline:
+			if h != nil && body {
+				h.open = true // until another line follows
+			}
 		case strings.HasPrefix(text, "***"):
 			return nil, badDiff(i, "a diff is for one file, and has no line %q", text)
 		default:
@@ -80,7 +84,7 @@ func parseDiff(diff string) (hunks []hunk, err error) {
 			default:
 				return nil, badDiff(i, "a line begins with a blank, -, + or @@, and this one is %s", quoted([]string{text}))
 			}
-			h.body = append(h.body, text)
+			h.body, h.open = append(h.body, text), false
 		}
 	}
 	if h != nil && !body {
@@ -171,6 +175,10 @@ func apply(text string, hunks []hunk) (string, error) {
 	out = append(out, lines[at:]...)
 	if len(out) == 0 {
 		return "", nil
+	}
+	last := hunks[len(hunks)-1]
+	if at == len(lines) && !strings.HasPrefix(last.body[len(last.body)-1], " ") { // the last line is another one now
+		closed = !last.open || out[len(out)-1] == ""
 	}
 	result := strings.Join(out, newline)
 	if closed {

@@ -24,6 +24,9 @@ func TestApplyADiff(t *testing.T) {
 		"an empty file":                    {"", "+one\n", "one\n"},
 		"all goes":                         {"one\n", "-one\n", ""},
 		"no newline at the end stays":      {"one\ntwo", "-one\n+1\n", "1\ntwo"},
+		"a new last line has its end":      {"one", "+two", "one\ntwo\n"},
+		"a new last line that is empty":    {"one", "+", "one\n\n"},
+		"the last line goes":               {"one\ntwo", " one\n-two", "one\n"},
 		"the words for it":                 {"one\ntwo", " one\n-two\n\\ No newline at end of file\n+2\n\\ No newline at end of file\n", "one\n2"},
 		"CRLF stays":                       {"one\r\ntwo\r\n", "-one\n+1\n+1.5\n", "1\r\n1.5\r\ntwo\r\n"},
 		"a diff with CRLF":                 {"one\ntwo\n", "-one\r\n+1\r\n", "1\ntwo\n"},
@@ -86,6 +89,7 @@ func FuzzDiff(f *testing.F) {
 	f.Add("one\ntwo\nthree\n", "@@ one\n-two\n+2\n three\n*** End of File")
 	f.Add("a\r\nb", " a\n+x\n@@\n-b")
 	f.Add("", "+a\n")
+	f.Add("0", "+")
 	f.Fuzz(func(t *testing.T, text, diff string) {
 		parseCreate(diff)
 		hunks, err := parseDiff(diff)

@@ -101,8 +101,8 @@ func ends(text string, chars int, omitted func(string) int64) (string, bool) {
 	if omitted != nil {
 		if before := omitted(text); before > 0 {
 			line := "\n" + process.Omission(before, 0) + "\n"
-			if at := strings.Index(text, "\n[… "); at >= 0 {
-				cut := half - min(half, utf8.RuneCountInString(text[:at]))
+			if head, _, ok := strings.Cut(text, "\n[… "); ok {
+				cut := half - min(half, utf8.RuneCountInString(head))
 				half, hidden = half-cut, hidden+int64(2*cut)
 			}
 			if strings.Contains(text, line) {

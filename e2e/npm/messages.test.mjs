@@ -127,7 +127,7 @@ test('a session keeps its container, a restart gives it a fresh one', async (t) 
 
 test('a time limit ends the batch and the shell, not the turn', async (t) => {
   const s = await open(t, (body, n) => [
-    { calls: [call({ commands: ['x=1; echo begun; sleep 300', 'echo never'], timeout_ms: 1500 })] },
+    { calls: [call({ commands: ['x=1; echo begun; sleep 300', 'echo never'], timeout_ms: 5000 })] },
     { calls: [call({ command: 'echo "<$x>"; pgrep -c sleep' })] },
   ][n] ?? { text: 'ok' });
   const message = await s.anthropic.messages.create(ask({ tools: [bash] }));

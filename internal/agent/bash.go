@@ -131,6 +131,9 @@ func (l *loop) runBash(ctx context.Context, c *call) {
 	if asked := timeout(c.item.Action.TimeoutMS); asked > 0 {
 		limit = min(asked, facts.MaxTimeout)
 	}
+	if len(commands) > 0 {
+		_ = l.openBash(ctx) // what a boot takes is not the call's time; where it fails, the command says so
+	}
 	over := time.Now().Add(limit)
 	c.output.Status = openai.Completed
 	started := false

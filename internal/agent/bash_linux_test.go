@@ -307,7 +307,7 @@ func (s *street) over(t *testing.T, containers int) {
 // The time of a call is for all of its commands. At its end the shell goes with what it runs, and the next call gets a new one.
 func TestBashTimeIsTheCalls(t *testing.T) {
 	s := newStreet(t,
-		bashCall(map[string]any{"commands": []string{"x=1; echo begun; sleep 300", "echo never"}, "timeout_ms": 500}),
+		bashCall(map[string]any{"commands": []string{"x=1; echo begun; sleep 300", "echo never"}, "timeout_ms": 4000}),
 		bashCall(map[string]any{"command": "echo \"<$x>\""}), says("Done."))
 	_, got := s.ask("", auto)
 	all := entries(t, got)

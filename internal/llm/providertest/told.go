@@ -10,7 +10,7 @@ import (
 
 // untold are settings that nobody is warned about: what our own answers hold and clients hand back as it is, and values
 // that mean what is done anyway.
-var untold = []string{"Items.annotation", "Items.phase", "Items.id", "Items.reasoning", "ServiceTier.default", "Whole", "Shell", "Patch", "Hosted"}
+var untold = []string{"Items.annotation", "Items.phase", "Items.id", "Items.reasoning", "ServiceTier.default", "Whole", "Shell", "Patch", "Hosted", "ContextManagement"}
 
 // Told holds that a caller is warned of each wish that is left out, under a field that the provider's list knows it by, and
 // of none that is not.

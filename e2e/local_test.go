@@ -160,19 +160,19 @@ func (l *local) turn(t *testing.T, s *server, streamed bool) {
 		if len(got.Output) != len(call.Action.Commands) || got.CallID != call.CallID {
 			t.Fatalf("%d commands, %d outputs: %s", len(call.Action.Commands), len(got.Output), r.RawJSON())
 		}
-		var printed string
+		var printed strings.Builder
 		for _, o := range got.Output {
 			if o.Outcome.Type != "exit" {
 				t.Errorf("outcome %s", o.RawJSON())
 			}
-			printed += o.Stdout
+			printed.WriteString(o.Stdout)
 		}
 		asked := l.take()
 		if len(asked) < 2 {
 			t.Fatalf("the model was asked %d times: it does not know what was printed", len(asked))
 		}
-		if !strings.Contains(printed, secret) {
-			t.Logf("asked to run %q, it runs %q, which prints %.200q", command, call.Action.Commands, printed)
+		if !strings.Contains(printed.String(), secret) {
+			t.Logf("asked to run %q, it runs %q, which prints %.200q", command, call.Action.Commands, printed.String())
 			ran = true
 			continue
 		}

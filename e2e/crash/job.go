@@ -116,6 +116,9 @@ func (b *book) report(what *int64, format string, args ...any) {
 	}
 }
 
+// threshold is, in tokens, what two turns of a job take, so that room is made before the third.
+const threshold = 650
+
 // keepOpen begins responses so that there is always work to interrupt. A request whose answer was lost is sent again
 // under its key: it must not begin another.
 func keepOpen(ctx context.Context, srv *server, b *book, most int, fail context.CancelCauseFunc) {
@@ -125,7 +128,8 @@ func keepOpen(ctx context.Context, srv *server, b *book, most int, fail context.
 			pause(ctx, 5*time.Millisecond)
 			continue
 		}
-		body := fmt.Sprintf(`{"model":"mock/m","background":true,"tools":[{"type":"shell"}],"input":"job:%s;"}`, name)
+		body := fmt.Sprintf(`{"model":"mock/m","background":true,"tools":[{"type":"shell"}],"input":"job:%s;",
+			"context_management":[{"type":"compaction","compact_threshold":%d}]}`, name, threshold)
 		for {
 			id, err := create(ctx, srv, name, body)
 			if err == nil {
@@ -276,6 +280,9 @@ func (j *job) checkEffects(ctx context.Context, srv *server, last []byte, r *res
 	for _, item := range end.Response.Output {
 		if item.Environment.ContainerID != "" {
 			container = item.Environment.ContainerID
+		}
+		if item.Type == "compaction" {
+			r.compactions++
 		}
 		if item.Type != "shell_call_output" {
 			continue

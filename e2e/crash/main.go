@@ -1,8 +1,8 @@
 // Command crash kills the real server again and again while clients read from it, and says what was lost.
 //
-// A model of its own (model.go) has every response run three commands between pieces of text, one of
-// which waits for a person's approval. At seeded moments the
-// server dies by kill -9 and is started again on the same data folder, while readers (reader.go) resume at numbers of
+// A model of its own (model.go) has every response run three commands between pieces of text, one of which waits for a
+// person's approval, in a conversation that is too long for them all: room is made in it. At seeded moments the server
+// dies by kill -9 and is started again on the same data folder, while readers (reader.go) resume at numbers of
 // their choice. In the end the log of every response is read once more from its beginning: what each reader saw must be
 // that, byte for byte, without a hole and without a repeat; and a file that each command adds a line to proves that none
 // ran twice. The first thing that is wrong ends it with the seed that shows it again.
@@ -10,6 +10,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -48,8 +49,11 @@ func main() {
 	defer cancel()
 	began := time.Now()
 	r, err := run(ctx, s)
-	fmt.Printf("points tried %d, responses %d, turns broken %d, events compared %d, lost %d, repeated %d, differing %d, commands run twice %d, interrupted %d, strays %d, approvals %d (seed %d, %s)\n",
-		r.points, r.responses, r.broken, r.events, r.lost, r.repeated, r.differing, r.twice, r.interrupted, r.strays, r.answered, s.seed, time.Since(began).Round(time.Second))
+	fmt.Printf("points tried %d, responses %d, turns broken %d, events compared %d, lost %d, repeated %d, differing %d, commands run twice %d, interrupted %d, strays %d, approvals %d, compactions %d (seed %d, %s)\n",
+		r.points, r.responses, r.broken, r.events, r.lost, r.repeated, r.differing, r.twice, r.interrupted, r.strays, r.answered, r.compactions, s.seed, time.Since(began).Round(time.Second))
+	if err == nil && (r.answered == 0 || r.compactions == 0) {
+		err = errors.New("nobody was asked, or no room was made: this run has not tried what it is for")
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "crash:", err)
 		os.Exit(1)
@@ -64,6 +68,7 @@ type result struct {
 	broken                     int // calls that were not run because their turn broke off
 	twice, interrupted, strays int
 	answered                   int // questions that a person said yes to
+	compactions                int
 }
 
 // run does the whole of it.

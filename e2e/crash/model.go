@@ -53,6 +53,7 @@ func answer(w http.ResponseWriter, r *http.Request) {
 		Messages []struct {
 			Role    string          `json:"role"`
 			Content json.RawMessage `json:"content"`
+			Calls   json.RawMessage `json:"tool_calls"`
 		} `json:"messages"`
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, 8<<20))
@@ -60,16 +61,21 @@ func answer(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "bad request", http.StatusBadRequest)
 		return
 	}
-	job, turn := "", 0
+	job := ""
 	for _, m := range req.Messages {
-		switch m.Role {
-		case "tool":
-			if bytes.Contains(m.Content, []byte(" done")) { // a call that was not run is asked for again
-				turn++
+		if _, rest, ok := strings.Cut(string(m.Content), "job:"); ok && m.Role == "user" {
+			job, _, _ = strings.Cut(rest, ";")
+		}
+	}
+	// How far the job is. The latest call and its output are there whatever a compaction has taken away.
+	turn := 0
+	for n := range turns {
+		for _, m := range req.Messages {
+			if m.Role == "tool" && bytes.Contains(m.Content, []byte(token(job, n)+" done")) {
+				turn = n + 1
 			}
-		case "user":
-			if _, rest, ok := strings.Cut(string(m.Content), "job:"); ok {
-				job, _, _ = strings.Cut(rest, ";")
+			if bytes.Contains(m.Calls, []byte("echo "+token(job, n)+" done")) { // one that was not run is asked for again
+				turn = max(turn, n)
 			}
 		}
 	}

@@ -47,7 +47,8 @@ func newServer(s settings, model string) (*server, error) {
 	l.Close()
 	srv := &server{binary: binary, dir: dir, data: filepath.Join(dir, "data"), config: filepath.Join(dir, "hardshell.toml"), url: "http://" + address,
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
-	text := fmt.Sprintf("[providers.mock]\ntype = \"chat\"\nbase_url = %q\nmodels = [\"m\"]\n[features.shell.approval]\npolicy = \"on-request\"\n", model)
+	text := fmt.Sprintf("[providers.mock]\ntype = \"chat\"\nbase_url = %q\nmodels = [\"m\"]\n[features.shell.approval]\npolicy = \"on-request\"\n"+
+		"[features.responses.compaction]\nenabled = true\nkeep_recent_items = 3\n", model)
 	if err := os.WriteFile(srv.config, []byte(text), 0o600); err != nil {
 		return nil, err
 	}

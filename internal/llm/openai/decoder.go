@@ -28,10 +28,10 @@ type decoder struct {
 	count int  // events so far
 }
 
-// place is where an item of the answer stands, and its id: one that is told twice is still one.
+// place is where an item of the answer stands, its id and what it is: one that is told twice is still one.
 type place struct {
-	index int
-	id    string
+	index   int
+	id, typ string
 }
 
 // piece is an item of the answer that is being built.
@@ -253,7 +253,7 @@ func (d *decoder) annotate(raw json.RawMessage) error {
 
 // added begins an item. Text and thinking open themselves, with their first piece.
 func (d *decoder) added(index int, item wire.Item) error {
-	at := place{index, item.ID}
+	at := place{index, item.ID, item.Type}
 	if item.ID != "" && d.begun[at] {
 		return nil
 	}
@@ -298,7 +298,7 @@ func (d *decoder) added(index int, item wire.Item) error {
 // ended ends an item. What its deltas did not say is taken from the item itself: some servers send none.
 func (d *decoder) ended(index int, item wire.Item) error {
 	p := d.open[index]
-	if p == nil && item.ID != "" && d.begun[place{index, item.ID}] {
+	if p == nil && item.ID != "" && d.begun[place{index, item.ID, item.Type}] {
 		return nil // it has ended before
 	}
 	if p == nil || p.typ != item.Type {

@@ -26,14 +26,16 @@ func (r Route) Warnings(q Request) []string {
 	for _, route := range routes {
 		q.Model = route.Model
 		o, ok := route.Provider.(Omitter)
-		if !ok || len(routes) > 1 && Check(route.Provider, q) != nil {
+		if !ok {
 			continue
 		}
-		if fields := o.Omits(q); len(fields) > 0 {
-			line := route.ProviderName + " leaves out: " + strings.Join(fields, ", ")
-			if !slices.Contains(lines, line) {
-				lines = append(lines, line)
-			}
+		fields := o.Omits(q)
+		if len(fields) == 0 || len(routes) > 1 && Check(route.Provider, q) != nil { // the dearer question last
+			continue
+		}
+		line := route.ProviderName + " leaves out: " + strings.Join(fields, ", ")
+		if !slices.Contains(lines, line) {
+			lines = append(lines, line)
 		}
 	}
 	return lines

@@ -51,24 +51,7 @@ const (
 
 // object walks an object of a level.
 func (s *scanner) object(l level) bool {
-	if !s.Byte('{') {
-		return false
-	}
-	if s.Byte('}') {
-		return true
-	}
-	for {
-		key, ok := s.Plain()
-		if !ok || !s.Byte(':') || !s.value(l, key) {
-			return false
-		}
-		if s.Byte('}') {
-			return true
-		}
-		if !s.Byte(',') {
-			return false
-		}
-	}
+	return s.Object(func(key []byte) bool { return s.value(l, key) })
 }
 
 // value steps over the value of a key.

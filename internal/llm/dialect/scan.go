@@ -96,6 +96,28 @@ func (s *Scanner) Scalar() bool {
 	return false
 }
 
+// Object walks an object. value steps over the value of a key.
+func (s *Scanner) Object(value func(key []byte) bool) bool {
+	if !s.Byte('{') {
+		return false
+	}
+	if s.Byte('}') {
+		return true
+	}
+	for {
+		key, ok := s.Plain()
+		if !ok || !s.Byte(':') || !value(key) {
+			return false
+		}
+		if s.Byte('}') {
+			return true
+		}
+		if !s.Byte(',') {
+			return false
+		}
+	}
+}
+
 // Plain reads a string without escapes, of printable ASCII only.
 func (s *Scanner) Plain() ([]byte, bool) {
 	if !s.Byte('"') {

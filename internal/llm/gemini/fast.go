@@ -48,32 +48,15 @@ const (
 
 // object walks an object of a depth.
 func (s *scanner) object(l depth) bool {
-	if !s.Byte('{') {
-		return false
-	}
-	if s.Byte('}') {
-		return true
-	}
-	for {
-		key, ok := s.Plain()
-		if !ok || !s.Byte(':') || !s.value(l, string(key)) {
-			return false
-		}
-		if s.Byte('}') {
-			return true
-		}
-		if !s.Byte(',') {
-			return false
-		}
-	}
+	return s.Object(func(key []byte) bool { return s.value(l, key) })
 }
 
 // value steps over the value of a key. A key that is not known may be a known one in another case, which encoding/json
 // would take for it.
-func (s *scanner) value(l depth, key string) bool {
+func (s *scanner) value(l depth, key []byte) bool {
 	switch l {
 	case inAnswer:
-		switch key {
+		switch string(key) {
 		case "candidates":
 			return once(&s.hasCandidates) && s.one(inCandidate)
 		case "usageMetadata":
@@ -83,7 +66,7 @@ func (s *scanner) value(l depth, key string) bool {
 			return s.Scalar() // nobody reads them
 		}
 	case inCandidate:
-		switch key {
+		switch string(key) {
 		case "content":
 			return once(&s.hasContent) && s.object(inContent)
 		case "index":
@@ -96,7 +79,7 @@ func (s *scanner) value(l depth, key string) bool {
 			return ok
 		}
 	case inContent:
-		switch key {
+		switch string(key) {
 		case "parts":
 			return once(&s.hasParts) && s.one(inPart)
 		case "role":
@@ -104,7 +87,7 @@ func (s *scanner) value(l depth, key string) bool {
 			return ok
 		}
 	case inPart:
-		if key == "text" && once(&s.hasText) && s.Byte('"') {
+		if string(key) == "text" && once(&s.hasText) && s.Byte('"') {
 			text, ok := s.Text()
 			s.text = text
 			return ok
@@ -119,26 +102,27 @@ func (s *scanner) value(l depth, key string) bool {
 func (s *scanner) one(l depth) bool { return s.Byte('[') && s.object(l) && s.Byte(']') }
 
 // count steps over what stands in a count of tokens.
-func (s *scanner) count(l depth, key string) bool {
+func (s *scanner) count(l depth, key []byte) bool {
 	var ignored int64
-	switch {
-	case l == inDetail:
-		return key == "modality" && s.Scalar() || key == "tokenCount" && s.Count(&ignored)
-	case key == "promptTokenCount":
+	if l == inDetail {
+		return string(key) == "modality" && s.Scalar() || string(key) == "tokenCount" && s.Count(&ignored)
+	}
+	switch string(key) {
+	case "promptTokenCount":
 		return s.Count(&s.usage.Prompt)
-	case key == "candidatesTokenCount":
+	case "candidatesTokenCount":
 		return s.Count(&s.usage.Candidates)
-	case key == "thoughtsTokenCount":
+	case "thoughtsTokenCount":
 		return s.Count(&s.usage.Thoughts)
-	case key == "cachedContentTokenCount":
+	case "cachedContentTokenCount":
 		return s.Count(&s.usage.Cached)
-	case key == "toolUsePromptTokenCount":
+	case "toolUsePromptTokenCount":
 		return s.Count(&s.usage.ToolUse)
-	case key == "totalTokenCount":
+	case "totalTokenCount":
 		return s.Count(&ignored)
-	case key == "trafficType", key == "serviceTier":
+	case "trafficType", "serviceTier":
 		return s.Scalar()
-	case key == "promptTokensDetails", key == "candidatesTokensDetails", key == "cacheTokensDetails":
+	case "promptTokensDetails", "candidatesTokensDetails", "cacheTokensDetails":
 		return s.details()
 	}
 	return false

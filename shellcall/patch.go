@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -33,6 +34,7 @@ func (e *Executor) Patch(ctx context.Context, p PatchCall) (PatchOutput, error) 
 	e.patches.Lock()
 	defer e.patches.Unlock()
 	change, err := e.prepare(ctx, p.Operation)
+	defer change.close()
 	if err == nil {
 		err = e.mayPatch(ctx, p, change)
 	}
@@ -40,7 +42,7 @@ func (e *Executor) Patch(ctx context.Context, p PatchCall) (PatchOutput, error) 
 		err = context.Cause(ctx)
 	}
 	if err == nil {
-		err = change.commit(e.root)
+		err = change.commit()
 	}
 	added, removed := 0, 0
 	switch {
@@ -79,7 +81,8 @@ func cause(err error) string {
 // change is a patch that is ready to be written.
 type change struct {
 	kind    string
-	name    string // in the workspace
+	name    string  // in the workspace
+	in      *folder // nil when it could not be opened
 	text    string
 	mode    fs.FileMode
 	before  fs.FileInfo // of the file that is there; nil for a new one
@@ -98,17 +101,38 @@ func (c change) String() string {
 	return fmt.Sprintf("Updated %s (+%d -%d).", c.name, c.added, c.removed)
 }
 
-// prepare reads the file and makes its new text.
+// close lets go of the folder.
+func (c change) close() {
+	if c.in != nil {
+		c.in.root.Close()
+	}
+}
+
+// base is the file's name in its folder.
+func (c change) base() string { return filepath.Base(c.name) }
+
+// prepare reads the file and makes its new text. What it returns is to be closed, also beside an error.
 func (e *Executor) prepare(ctx context.Context, o Operation) (c change, err error) {
 	policy := e.session.TurnContext().SandboxPolicy
 	if policy.Mode == sandbox.ReadOnly {
 		return c, fault.New(fault.Forbidden, "the sandbox is read-only")
 	}
-	if c.name, err = e.inside(o.Path, policy.Hidden); err != nil {
+	if c.name, err = e.inside(o.Path); err != nil {
 		return c, err
 	}
-	if err := e.unprotected(ctx, c.name); err != nil {
+	if c.in, err = e.folderOf(c.name); err != nil {
 		return c, err
+	}
+	real := c.in.file(c.name)
+	if err := e.unhidden(c.name, real, policy.Hidden); err != nil {
+		return c, err
+	}
+	if err := e.unprotected(ctx, real); err != nil {
+		return c, err
+	}
+	absent := len(c.in.new) > 0 // its folder, and so the file
+	if absent && (o.Type == UpdateFile || o.Type == DeleteFile) {
+		return c, &fs.PathError{Op: "open", Path: c.name, Err: syscall.ENOENT}
 	}
 	c.kind, c.mode = o.Type, 0o666
 	if len(o.Diff) > maxPatched {
@@ -116,10 +140,12 @@ func (e *Executor) prepare(ctx context.Context, o Operation) (c change, err erro
 	}
 	switch o.Type {
 	case CreateFile:
-		if _, err := e.root.Lstat(c.name); err == nil {
-			return c, fault.New(fault.Conflict, "it is there already").WithTry("update_file")
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return c, err
+		if !absent {
+			if _, err := c.in.root.Lstat(c.base()); err == nil {
+				return c, fault.New(fault.Conflict, "it is there already").WithTry("update_file")
+			} else if !errors.Is(err, fs.ErrNotExist) {
+				return c, err
+			}
 		}
 		c.text, c.added, err = parseCreate(o.Diff)
 		return c, err
@@ -128,7 +154,7 @@ func (e *Executor) prepare(ctx context.Context, o Operation) (c change, err erro
 		if err != nil {
 			return c, err
 		}
-		text, info, err := e.read(c.name)
+		text, info, err := read(c.in.root, c.base())
 		if err != nil {
 			return c, err
 		}
@@ -142,7 +168,7 @@ func (e *Executor) prepare(ctx context.Context, o Operation) (c change, err erro
 		}
 		return c, err
 	case DeleteFile:
-		c.before, err = e.root.Lstat(c.name)
+		c.before, err = c.in.root.Lstat(c.base())
 		if err == nil && !c.before.Mode().IsRegular() {
 			err = fault.New(fault.Invalid, "it is %s and no file", kindOf(c.before.Mode()))
 		}
@@ -154,8 +180,8 @@ func (e *Executor) prepare(ctx context.Context, o Operation) (c change, err erro
 // guarded are what the user's own git and agents obey; see package sandbox, whose commands cannot write them either.
 var guarded = []string{".git", ".hardshell", ".codex", "hardshell.toml"}
 
-// inside is a path's name in the workspace. That no link leads out of it is for os.Root to see to.
-func (e *Executor) inside(name string, hidden []string) (string, error) {
+// inside is a path's name in the workspace. That no link leads out of it is for folderOf to see to.
+func (e *Executor) inside(name string) (string, error) {
 	if name == "" || strings.IndexByte(name, 0) >= 0 || !utf8.ValidString(name) {
 		return "", fault.New(fault.Invalid, "it is no path of a file")
 	}
@@ -173,19 +199,13 @@ func (e *Executor) inside(name string, hidden []string) (string, error) {
 	if name = filepath.Clean(name); name == "." || trailing {
 		return "", fault.New(fault.Invalid, "it is a folder")
 	}
-	if err := unguarded(name); err != nil {
-		return "", err
-	}
-	return name, e.unhidden(name, hidden)
+	return name, unguarded(name)
 }
 
-// unhidden refuses what the sandbox's policy hides from commands, also where a folder on the way is a link.
-func (e *Executor) unhidden(name string, hidden []string) error {
-	spellings := []string{filepath.Join(e.cwd, name)}
-	if real, err := filepath.EvalSymlinks(filepath.Join(e.cwd, filepath.Dir(name))); err == nil {
-		spellings = append(spellings, filepath.Join(real, filepath.Base(name)))
-	}
-	for _, full := range spellings {
+// unhidden refuses what the sandbox's policy hides from commands and what is guarded, by the name that is asked for and by
+// the real one.
+func (e *Executor) unhidden(name, real string, hidden []string) error {
+	for _, full := range []string{filepath.Join(e.cwd, name), real} {
 		for _, h := range hidden {
 			if rel, err := filepath.Rel(h, full); err == nil && filepath.IsLocal(rel) {
 				return fault.New(fault.Forbidden, "it is hidden from agents")
@@ -212,7 +232,7 @@ func unguarded(name string) error {
 
 // unprotected refuses what the sandbox keeps from commands in the workspace, which it alone knows: where repositories lie,
 // and what git obeys in them.
-func (e *Executor) unprotected(ctx context.Context, name string) error {
+func (e *Executor) unprotected(ctx context.Context, real string) error {
 	turn, err := e.session.Begin(ctx, e.session.TurnContext())
 	if err != nil {
 		return err
@@ -224,12 +244,8 @@ func (e *Executor) unprotected(ctx context.Context, name string) error {
 		return err
 	}
 	defer h.release()
-	full := filepath.Join(e.cwd, name)
-	if real, err := filepath.EvalSymlinks(filepath.Dir(full)); err == nil {
-		full = filepath.Join(real, filepath.Base(full))
-	}
 	for _, p := range h.place.Report().Protected {
-		if rel, err := filepath.Rel(p, full); err == nil && filepath.IsLocal(rel) {
+		if rel, err := filepath.Rel(p, real); err == nil && filepath.IsLocal(rel) {
 			return fault.New(fault.Forbidden, "the sandbox protects it")
 		}
 	}
@@ -237,15 +253,15 @@ func (e *Executor) unprotected(ctx context.Context, name string) error {
 }
 
 // read reads a file that is one.
-func (e *Executor) read(name string) (string, fs.FileInfo, error) {
-	info, err := e.root.Lstat(name)
+func read(root *os.Root, name string) (string, fs.FileInfo, error) {
+	info, err := root.Lstat(name)
 	if err != nil {
 		return "", nil, err
 	}
 	if !info.Mode().IsRegular() {
 		return "", nil, fault.New(fault.Invalid, "it is %s and no file", kindOf(info.Mode()))
 	}
-	f, err := e.root.OpenFile(name, os.O_RDONLY|nonblock, 0)
+	f, err := root.OpenFile(name, os.O_RDONLY|nonblock, 0)
 	if err != nil {
 		return "", nil, err
 	}
@@ -325,22 +341,22 @@ func allowsPatches(list []string) bool {
 }
 
 // commit writes the change: to a file beside, which then takes the place in one step.
-func (c change) commit(root *os.Root) error {
+func (c change) commit() error {
 	if c.kind == DeleteFile {
-		if err := c.unchanged(root); err != nil {
+		if err := c.unchanged(); err != nil {
 			return err
 		}
-		return root.Remove(c.name)
+		return c.in.root.Remove(c.base())
 	}
-	dir := filepath.Dir(c.name)
 	whose := c.before
 	if c.kind == CreateFile {
 		var err error
-		if whose, err = folders(root, dir); err != nil {
+		if whose, err = c.in.make(); err != nil {
 			return err
 		}
 	}
-	beside := filepath.Join(dir, ".hardshell-"+strings.ToLower(rand.Text()))
+	root := c.in.root
+	beside := ".hardshell-" + strings.ToLower(rand.Text())
 	f, err := root.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, c.mode)
 	if err != nil {
 		return err
@@ -365,61 +381,28 @@ func (c change) commit(root *os.Root) error {
 		return err
 	}
 	if c.kind == CreateFile {
-		switch err := root.Link(beside, c.name); {
+		switch err := root.Link(beside, c.base()); {
 		case err == nil:
 			return nil // the other name goes
 		case errors.Is(err, fs.ErrExist):
 			return fault.New(fault.Conflict, "it is there already")
 		}
-		if _, err := root.Lstat(c.name); !errors.Is(err, fs.ErrNotExist) { // a disk without hard links
+		if _, err := root.Lstat(c.base()); !errors.Is(err, fs.ErrNotExist) { // a disk without hard links
 			return fault.New(fault.Conflict, "it is there already")
 		}
-	} else if err := c.unchanged(root); err != nil {
+	} else if err := c.unchanged(); err != nil {
 		return err
 	}
-	if err := root.Rename(beside, c.name); err != nil {
+	if err := root.Rename(beside, c.base()); err != nil {
 		return err
 	}
 	done = true
 	return nil
 }
 
-// folders makes the folders on the way, and returns the last. What is made belongs to whom the one above belongs.
-func folders(root *os.Root, dir string) (fs.FileInfo, error) {
-	above, err := root.Stat(".")
-	if err != nil || dir == "." {
-		return above, err
-	}
-	at := ""
-	for part := range strings.SplitSeq(filepath.ToSlash(dir), "/") {
-		at = filepath.Join(at, part)
-		switch err := root.Mkdir(at, 0o777); {
-		case err == nil:
-			f, err := root.Open(at)
-			if err != nil {
-				return nil, err
-			}
-			err = give(f, above)
-			f.Close()
-			if err != nil {
-				return nil, err
-			}
-		case !errors.Is(err, fs.ErrExist):
-			return nil, err
-		}
-		if above, err = root.Stat(at); err != nil {
-			return nil, err
-		}
-		if !above.IsDir() {
-			return nil, fault.New(fault.Conflict, "%s is no folder", at)
-		}
-	}
-	return above, nil
-}
-
 // unchanged says whether the file is still the one that was read.
-func (c change) unchanged(root *os.Root) error {
-	now, err := root.Lstat(c.name)
+func (c change) unchanged() error {
+	now, err := c.in.root.Lstat(c.base())
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package shellcall
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -96,6 +97,8 @@ func TestAPatchThatFails(t *testing.T) {
 		{CreateFile, "f/g", "+x", ""},
 		{CreateFile, "new", "x", "every line begins with +"},
 		{UpdateFile, "absent", "+x", "no such file"},
+		{UpdateFile, "absent/f", "-one\n+x", "no such file"},
+		{DeleteFile, "absent/f", "", "no such file"},
 		{UpdateFile, "f", "-two\n+x", "its lines are not in the file"},
 		{UpdateFile, "f", "", "empty"},
 		{UpdateFile, "sub", "+x", "a folder"},
@@ -123,6 +126,7 @@ func TestAPatchThatFails(t *testing.T) {
 		{CreateFile, "sub/.git/config", "+x", ".git is not an agent's"},
 		{CreateFile, ".GIT/config", "+x", ".git is not an agent's"},
 		{CreateFile, "gitlink/hooks/pre-commit", "+x", ".git is not an agent's"},
+		{CreateFile, "gitlink/new/deep/er", "+x", ".git is not an agent's"},
 		{CreateFile, ".hardshell/rules.toml", "+x", "not an agent's"},
 		{CreateFile, "hardshell.toml", "+x", "not an agent's"},
 		{UpdateFile, "other.git/config", "-one\n+x", "the sandbox protects it"},
@@ -184,18 +188,68 @@ func TestAFileThatChangesMeanwhile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer c.close()
 	r.write("f", "one and more\n")
-	if err := c.commit(r.e.root); err == nil || !strings.Contains(err.Error(), "meanwhile") {
+	if err := c.commit(); err == nil || !strings.Contains(err.Error(), "meanwhile") {
 		t.Error(err)
 	}
 	if c, err = r.e.prepare(t.Context(), Operation{CreateFile, "g", "+x"}); err != nil {
 		t.Fatal(err)
 	}
+	defer c.close()
 	r.write("g", "theirs\n")
-	if err := c.commit(r.e.root); err == nil || r.read("g") != "theirs\n" {
+	if err := c.commit(); err == nil || r.read("g") != "theirs\n" {
 		t.Errorf("%v, %q", err, r.read("g"))
 	}
 	if got := r.one("ls -A"); got.Stdout != "f\ng\n" {
 		t.Error(say(got))
+	}
+}
+
+// A folder that becomes a link between the reading and the writing takes no patch to where none may go.
+func TestAFolderThatBecomesALink(t *testing.T) {
+	r := newRig(t, nil)
+	for _, dir := range []string{"a", "b", ".git"} {
+		if err := os.Mkdir(filepath.Join(r.work, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.write("a/f", "one\n")
+	r.write(".git/f", "one\n")
+	for _, test := range []struct{ dir, moved string }{{"a", "was-a"}, {"b", "was-b"}} {
+		o := Operation{CreateFile, test.dir + "/new/g", "+x"}
+		if test.dir == "a" {
+			o = Operation{UpdateFile, "a/f", "-one\n+1"}
+		}
+		c, err := r.e.prepare(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.close()
+		at := filepath.Join(r.work, test.dir)
+		if err := errors.Join(os.Rename(at, filepath.Join(r.work, test.moved)), os.Symlink(".git", at)); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.commit(); err != nil {
+			t.Errorf("%s: %v", test.dir, err)
+		}
+	}
+	if r.read(".git/f") != "one\n" || r.exists(".git/new") {
+		t.Error("the patch went by the link")
+	}
+	if r.read("was-a/f") != "1\n" || r.read("was-b/new/g") != "x\n" {
+		t.Error("the patch is not where its folder is")
+	}
+	// A folder to be made that is a link by then is refused.
+	c, err := r.e.prepare(t.Context(), Operation{CreateFile, "c/g", "+x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	if err := os.Symlink(".git", filepath.Join(r.work, "c")); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.commit(); err == nil || r.exists(".git/g") {
+		t.Errorf("%v", err)
 	}
 }

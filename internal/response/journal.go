@@ -76,6 +76,24 @@ func (r *Run) giveBack(ctx context.Context, owner string, cut *fault.Error) erro
 	r.roomMadeLocked()
 	r.mu.Unlock()
 	r.cancel(cut)
+	err := r.layDown(ctx)
+	if err == nil {
+		err = r.s.db.Write(ctx, func(tx *sql.Tx) error { return r.restingRow(tx, owner) })
+	}
+	if err != nil { // whoever takes it over finds in the segments what is not in blocks
+		r.mu.Lock()
+		r.segments = nil
+		r.mu.Unlock()
+	}
+	r.lose(cut)
+	if err != nil {
+		return fmt.Errorf("give back response %s: %w", r.id, err)
+	}
+	return nil
+}
+
+// layDown moves everything that was emitted into blocks.
+func (r *Run) layDown(ctx context.Context) error {
 	err := r.Sync(ctx)
 	for err == nil {
 		r.mu.Lock()
@@ -89,14 +107,7 @@ func (r *Run) giveBack(ctx context.Context, owner string, cut *fault.Error) erro
 		}
 		err = r.rest()
 	}
-	if err == nil {
-		err = r.s.db.Write(ctx, func(tx *sql.Tx) error { return r.restingRow(tx, owner) })
-	}
-	r.lose(cut)
-	if err != nil {
-		return fmt.Errorf("give back response %s: %w", r.id, err)
-	}
-	return nil
+	return err
 }
 
 // away is what a reader is told of a response that was given back.

@@ -24,10 +24,18 @@ var errParked = fault.New(fault.Conflict, "The response waits for an answer.").W
 func Parked(err error) bool { return errors.Is(err, errParked) }
 
 // Park gives the response back until Wake: what was emitted is at rest, and the row has it as it stands. It refuses a
-// response that is to be cancelled. After any other error the response is claimed anew.
+// response that is to be cancelled. One whose log cannot be laid to rest stays its owner's, to be ended. After any other
+// error the response is claimed anew.
 func (r *Run) Park(ctx context.Context) error {
 	if err := context.Cause(r.ctx); err != nil {
 		return err
+	}
+	if !r.stored {
+		return fault.New(fault.Internal, "A response that is not stored cannot wait.")
+	}
+	// Whoever goes on with it here begins at the end of the blocks.
+	if err := r.layDown(ctx); err != nil {
+		return fmt.Errorf("park response %s: %w", r.id, err)
 	}
 	err := r.giveBack(ctx, parked, errParked)
 	if err != nil && fault.KindOf(err) != fault.Conflict {

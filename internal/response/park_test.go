@@ -297,3 +297,44 @@ func TestWhatStopsLeavesAParkedResponse(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What cannot be laid to rest is neither parked nor forgotten: those who have read it must not read something else there.
+func TestWhatTheDiskRefusesToLayDownIsNotLost(t *testing.T) {
+	db := openDB(t, filepath.Join(t.TempDir(), "hardshell.db"))
+	s := serve(t, db, Options{})
+	ended, released := begin(t, s, Begin{Store: true, Background: true}), begin(t, s, Begin{Store: true, Background: true})
+	for _, r := range []*Run{ended, released} {
+		announce(t, r)
+		shell(t, r, "pending")
+		if err := r.Sync(within(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Write(within(t), execTx(`CREATE TRIGGER refuse BEFORE INSERT ON event_block BEGIN SELECT RAISE(ABORT, 'no room'); END`)); err != nil {
+		t.Fatal(err)
+	}
+	if err := ended.Park(within(t)); err == nil || context.Cause(ended.Context()) != nil {
+		t.Errorf("parked: %v; its context ended by %v", err, context.Cause(ended.Context()))
+	}
+	if err := released.Release(within(t)); err == nil {
+		t.Error("released though its log is not at rest")
+	}
+	if err := db.Write(within(t), execTx(`DROP TRIGGER refuse`)); err != nil {
+		t.Fatal(err)
+	}
+	last := ended.ring.end()
+	finish(t, ended, openai.Failed)
+	log := stored(t, s, ended.ID())
+	wantLog(t, log, 0)
+	if int64(len(log)) != last+1 {
+		t.Errorf("%d events are left of %d and the end", len(log), last)
+	}
+	if err := s.Close(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	c := claim(t, serve(t, db, Options{}))
+	if c.Run.ID() != released.ID() || c.Run.ring.end() != last {
+		t.Errorf("%s goes on at %d; readers have seen what is before %d", c.Run.ID(), c.Run.ring.end(), last)
+	}
+	finish(t, c.Run, openai.Completed)
+}

@@ -110,6 +110,7 @@ func (sub *Subscription) Next(ctx context.Context) ([]Frame, error) {
 			return frames, nil
 		case Parked(r.cut):
 			r.mu.Unlock()
+			<-r.done // then nobody finds it any more
 			sub.early, sub.run, sub.org = true, nil, r.org
 			return sub.Next(ctx)
 		case r.cut != nil:

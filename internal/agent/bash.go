@@ -115,14 +115,11 @@ func (l *loop) openBash(ctx context.Context) error {
 const bashKey = "bash-"
 
 // runBash runs the commands of a call in the response's shell, one after the other. What became of one does not keep the
-// next from being run; the time that the call is given does.
-func (l *loop) runBash(ctx context.Context, c *call) {
+// next from being run; the time that the call is given does. After an error nothing of the call was run or told.
+func (l *loop) runBash(ctx context.Context, c *call) error {
 	if c.item.Action.Restart {
 		if err := l.restartBash(ctx); err != nil {
-			l.closeCall(c, false)
-			c.trouble = err
-			l.refuseOutput(ctx, c, err, &told{})
-			return
+			return err
 		}
 	}
 	commands := c.item.Action.Commands
@@ -169,6 +166,7 @@ func (l *loop) runBash(ctx context.Context, c *call) {
 	if len(commands) == 0 { // there is no command to number
 		c.output.Output = []openai.ShellOutput{{Stdout: "bash was restarted in a fresh container.\n", Outcome: openai.Exit(0)}}
 	}
+	return nil
 }
 
 // bashCommand runs one command in the shell. begun is called once it runs, before anything of it is told.

@@ -32,6 +32,7 @@ type street struct {
 	names  map[string]string // sessions' containers, by name
 	ended  []string
 	specs  []container.CreateSpec
+	most   int      // containers that can be made; 0: any number
 	where  []string // the container of each command
 }
 
@@ -67,9 +68,12 @@ func (s *street) ask(session, environment string) (*fakeRun, openai.Response) {
 const auto = `{"type":"container_auto"}`
 
 func (s *street) Create(ctx context.Context, org string, spec container.CreateSpec) (container.Container, error) {
-	c, err := s.world.Create(ctx, org, spec)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.most > 0 && len(s.specs) == s.most {
+		return container.Container{}, fault.New(fault.Unavailable, "There is no room for a container.")
+	}
+	c, err := s.world.Create(ctx, org, spec)
 	s.specs = append(s.specs, spec)
 	if spec.Name != "" {
 		s.names[spec.Name] = c.ID
@@ -330,6 +334,17 @@ func TestAShellThatIsKilled(t *testing.T) {
 	}
 }
 
+// A command that removes what the shell is told by ends it, and nothing goes round in circles.
+func TestAShellWhoseFolderIsGone(t *testing.T) {
+	s := newStreet(t, bashCall(map[string]any{"commands": []string{`echo gone; rm -rf "$__hs"; exit 3`, "echo again"}}), says("Done."))
+	_, got := s.ask("", auto)
+	all := entries(t, got)
+	if len(all) != 2 || all[0].Stdout != "gone\n" || all[0].Outcome.ExitCode == nil || *all[0].Outcome.ExitCode != exitKilled || all[1].Stdout != "again\n" {
+		t.Errorf("%s", results(t, got))
+	}
+	s.over(t, 1)
+}
+
 // A response that is cancelled takes its shell with it.
 func TestACancelledBashIsKilled(t *testing.T) {
 	s := newStreet(t, bashCall(map[string]any{"command": "echo begun; sleep 300"}), says("Done."))
@@ -402,6 +417,28 @@ func TestWhereABashRuns(t *testing.T) {
 	if w := named.commandsOf(); len(w) == 0 || w[0] != "cntr_named" || slices.Contains(named.ended, "cntr_named") {
 		t.Errorf("commands ran in %v, ended %v", w, named.ended)
 	}
+}
+
+// Where no fresh container can be had the call is refused, told once, and the response goes on where it was.
+func TestARestartThatFails(t *testing.T) {
+	s := newStreet(t, bashCall(map[string]any{"command": "echo a"}), bashCall(map[string]any{"restart": true, "command": "echo b"}),
+		bashCall(map[string]any{"restart": true}), bashCall(map[string]any{"command": "echo c"}), says("Done."))
+	s.most = 1
+	r, got := s.ask("", auto)
+	requireStream(t, r.frames)
+	all := entries(t, got)
+	if len(all) != 4 || all[0].Stdout != "a\n" || all[3].Stdout != "c\n" {
+		t.Fatalf("%s", results(t, got))
+	}
+	for _, e := range all[1:3] {
+		if e.Receipt == nil || e.Receipt.Reason != reasonNotStarted || !strings.Contains(e.Stderr, "no room for a container") {
+			t.Errorf("%+v", e)
+		}
+	}
+	if w := s.commandsOf(); len(w) != 2 || w[0] != w[1] || got.Status != openai.Completed {
+		t.Errorf("%s: commands ran in %v", got.Status, w)
+	}
+	s.over(t, 1)
 }
 
 // At the limit of rounds the response pauses: its tools were offered to the end.

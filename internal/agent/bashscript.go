@@ -10,12 +10,13 @@ import (
 
 // bashHost is the script of the shell's keeper. Its argument is a folder of its own, where a command is announced: `ctl` is
 // told the command's number and the process whose streams it is to use, and `N.end` its exit code when it is over. A shell that
-// ends, by `exit` or a signal, is an end too, and the next command gets a new one. `0` is the word to go.
+// ends, by `exit` or a signal, is an end too, and the next command gets a new one. `0` is the word to go; without its folder
+// it goes as well, as nobody can tell it anything.
 const bashHost = `umask 077
 mkdir -p "$1" || exit 1
 [ -p "$1/ctl" ] || mkfifo "$1/ctl" 2>/dev/null || [ -p "$1/ctl" ] || exit 1
 umask 022
-while :; do
+while [ -p "$1/ctl" ]; do
 	: >"$1/now"
 	"$SHELL" -c '
 		__hs=$1

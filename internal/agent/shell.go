@@ -163,7 +163,12 @@ func (l *loop) runCall(ctx context.Context, c *call, unready error, was *told) {
 		l.refuseOutput(ctx, c, unready, was)
 		return
 	case l.plan.request.Bash != nil:
-		l.runBash(ctx, c)
+		if err := l.runBash(ctx, c); err != nil {
+			l.closeCall(c, false)
+			c.trouble = err
+			l.refuseOutput(ctx, c, err, was)
+			return
+		}
 	default:
 		l.runCommands(ctx, c, was)
 	}

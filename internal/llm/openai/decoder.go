@@ -75,7 +75,7 @@ func (d *decoder) Begin() {
 }
 
 // Said implements [upstream.Answer].
-func (d *decoder) Said() bool { return d.turn.Items() > 0 || d.hosted != nil && d.count > 0 }
+func (d *decoder) Said() bool { return d.turn.Items() > 0 }
 
 // Late says that the answer is over; only the mark of the end may still come.
 func (d *decoder) Late() bool { return d.end != nil }

@@ -135,7 +135,10 @@ func TestTheVendorIsNotAskedTwice(t *testing.T) {
 		"cut after the beginning": func(w http.ResponseWriter, r *http.Request) {
 			providertest.WriteStream(w, "data: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_up0001\",\"status\":\"in_progress\"}}\n\n")
 		},
-		"cut before a byte": func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) },
+		"cut after the head":   func(w http.ResponseWriter, r *http.Request) { providertest.WriteStream(w, ": \n\n") },
+		"a gateway's patience": func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusGatewayTimeout) },
+		"nobody knows":         func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
+		"cut before a byte":    func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) },
 		"failed": func(w http.ResponseWriter, r *http.Request) {
 			providertest.WriteStream(w, strings.Split(hostedAnswer, "\n\n")[0]+"\n\n"+`data: {"type":"response.failed","response":{"status":"failed","error":{"code":"server_error","message":"the container cntr_up0001 and resp_up0001 broke"}}}`+"\n\n")
 		},
@@ -155,6 +158,24 @@ func TestTheVendorIsNotAskedTwice(t *testing.T) {
 				t.Errorf("asked %d times: %v", asked.Load(), a.Err)
 			}
 		})
+	}
+}
+
+// One that was refused before it began is.
+func TestTheVendorIsAskedAgainWhereItHadNotBegun(t *testing.T) {
+	for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+		var asked atomic.Int64
+		p := New(Options{Options: upstream.Options{Name: "test", APIKey: "k", BaseURL: providertest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if asked.Add(1) == 1 {
+				w.WriteHeader(status)
+				return
+			}
+			providertest.WriteStream(w, hostedAnswer)
+		}))}})
+		t.Cleanup(p.Close)
+		if a := providertest.Collect(t, t.Context(), p, hostedRequest(names{})); a.Err != nil || asked.Load() != 2 {
+			t.Errorf("%d: asked %d times: %v", status, asked.Load(), a.Err)
+		}
 	}
 }
 

@@ -25,7 +25,7 @@ type Call struct {
 	Body   []byte
 	Accept string            // empty: by whether the answer is wanted whole
 	Header map[string]string // of [Server.Plain] only
-	Once   bool              // it has effects: it is tried again only where it was refused
+	Once   bool              // it has effects: it is tried again only where it was refused before it began
 }
 
 // An Answer takes an answer as it comes. Its methods are called by one goroutine, and an error ends the answer: one of
@@ -196,9 +196,23 @@ func (s *Server) try(parent context.Context, c Call, whole bool, a Answer) error
 		if whole && res.StatusCode == http.StatusBadRequest {
 			f.again = strings.Contains(strings.ToLower(f.err.Message), "stream") // some models do nothing else
 		}
+		if c.Once {
+			f.again = f.again && refusal(res.StatusCode)
+		}
 		return f
 	}
-	return s.follow(ctx, res, watched, a)
+	if err = s.follow(ctx, res, watched, a); err != nil && c.Once {
+		f := s.failure(err)
+		f.again = false
+		return f
+	}
+	return err
+}
+
+// refusal says whether a status is that of a server that has not begun. Of a 500, or of a gateway that waited in vain, nobody
+// knows.
+func refusal(status int) bool {
+	return status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
 }
 
 // retriable says whether a status may be another one in a moment.

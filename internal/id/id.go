@@ -105,7 +105,7 @@ func stamp(b *[16]byte, ms uint64) {
 // Made is the time with which an id of any noun is stamped. It says false of what has not the form of an id.
 func Made(s string) (time.Time, bool) {
 	prefix, rest, ok := strings.Cut(s, "_")
-	if !ok || !Valid(prefix, s) {
+	if !ok || !noun(prefix) || !Valid(prefix, s) {
 		return time.Time{}, false
 	}
 	b, err := encoding.DecodeString(rest)
@@ -117,6 +117,11 @@ func Made(s string) (time.Time, bool) {
 		ms = ms<<8 | int64(c)
 	}
 	return time.UnixMilli(ms), true
+}
+
+// noun says whether a prefix may be one of ours: a short word.
+func noun(prefix string) bool {
+	return prefix != "" && len(prefix) <= 16 && strings.Trim(prefix, "abcdefghijklmnopqrstuvwxyz") == ""
 }
 
 // Valid says whether s has the form of an id of this noun. It does not say that the thing exists.

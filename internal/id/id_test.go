@@ -82,3 +82,16 @@ func TestIDsOfOneMillisecondKeepTheirOrder(t *testing.T) {
 		last = next
 	}
 }
+
+func TestMade(t *testing.T) {
+	at := time.UnixMilli(1_700_000_000_123)
+	if got, ok := Made(At(Message, at)); !ok || !got.Equal(at) {
+		t.Errorf("%v, %v", got, ok)
+	}
+	body := strings.TrimPrefix(At(Message, at), "msg_")
+	for _, s := range []string{"", "_" + body, "msg_", "%_" + body, "M_" + body, "m g_" + body, strings.Repeat("m", 60_000) + "_" + body, "msg_" + body[1:]} {
+		if at, ok := Made(s); ok {
+			t.Errorf("%.40q was made at %v", s, at)
+		}
+	}
+}

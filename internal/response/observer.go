@@ -8,7 +8,7 @@ import (
 )
 
 // Observer is told what becomes of responses, and of their log. It is called on their path and must not wait. Every
-// response that began ends, once; without a status another owner goes on with it.
+// response that began ends, once; without a status it goes on later, and begins anew then.
 type Observer interface {
 	ResponseBegan(background bool)
 	FirstDelta(background bool, took time.Duration)

@@ -9,8 +9,8 @@ import (
 // A checkpoint copies the log's pages into the database and syncs both. Done by whoever commits, as SQLite does it,
 // everyone's writes stand still for tens of milliseconds. So a goroutine does most of it on a connection of its own,
 // beside the writes, and the writer finds little left to do when its own turn comes. The log starts over with the first
-// write that finds all of it copied and nobody reading it, whoever has copied the last of it. A page has 4 KiB here: the
-// driver sorts the pragmas of a new file, so that journal_mode comes before our page_size, which then changes nothing.
+// write that finds all of it copied and nobody reading it, whoever has copied the last of it. A page
+// has 4 KiB: the driver puts journal_mode before a page_size, which would then change nothing.
 const (
 	// lookEvery is how many transactions there are between two looks at the log.
 	lookEvery = 32

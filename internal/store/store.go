@@ -46,9 +46,6 @@ type DB struct {
 // busyTimeout bounds the wait for a lock that a backup tool or a checkpoint holds on the file.
 const busyTimeout = "busy_timeout(5000)"
 
-// pageSize is of a new file. Every page of the log costs two system calls; what we write comes in large pieces.
-const pageSize = "page_size(16384)"
-
 // Open opens the database, making it when it is absent. A file that another process, or this one, has open already is
 // refused with fault.Conflict.
 func Open(ctx context.Context, o Options) (*DB, error) {
@@ -78,7 +75,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	file.Close()
 
 	write, err := sql.Open("sqlite", dsn(path, url.Values{
-		"_pragma": {busyTimeout, pageSize, "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "temp_store(MEMORY)",
+		"_pragma": {busyTimeout, "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "temp_store(MEMORY)",
 			fmt.Sprintf("wal_autocheckpoint(%d)", restartPages), "journal_size_limit(67108864)", "cache_size(-16384)"},
 		"_txlock": {"immediate"},
 	}))

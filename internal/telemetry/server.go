@@ -31,10 +31,10 @@ func (s *server) open(m *Metrics) {
 	s.requests = m.counter("hardshell.http.requests", "HTTP requests that were answered, by route; the route - is no route of ours. Status 499 is a client that went away.", "route", "status")
 	s.answered = m.histogram("hardshell.http.request.duration", "s", quickBounds, "How long requests took, streams to their last byte.", "route")
 	m.gauge("hardshell.http.in_flight", "1", "HTTP requests that are being answered.", count(&s.inFlight))
-	s.begun = m.counter("hardshell.response.started", "Responses that began here, those that were taken over from a dead server too.", "mode")
-	m.gauge("hardshell.response.in_progress", "1", "Responses that have not ended, those that wait for their turn too.", count(&s.inProgress))
+	s.begun = m.counter("hardshell.response.started", "Responses that began here, and those that went on here: after an approval, or a server's death.", "mode")
+	m.gauge("hardshell.response.in_progress", "1", "Responses that have not ended, those that wait for their turn too, and not those that wait for an approval.", count(&s.inProgress))
 	s.firstDelta = m.histogram("hardshell.response.first_delta", "s", quickBounds, "From the beginning of a response to its first delta: a model's first word, or a command's.", "mode")
-	s.ended = m.histogram("hardshell.response.duration", "s", quickBounds, "From the beginning of a response to its end. The status taken is one that another server goes on with.", "status")
+	s.ended = m.histogram("hardshell.response.duration", "s", quickBounds, "From the beginning of a response to its end. The status taken is one that goes on later: it waits for an approval, or for another server.", "status")
 	s.events = m.counter("hardshell.response.events", "Events of responses that have ended.")
 	s.logged = m.counter("hardshell.log.events", "Events that were made durable before their response ended.")
 	s.flushed = m.histogram("hardshell.log.flush.duration", "s", quickBounds, "How long it took to make events durable, many at once.")
@@ -108,7 +108,7 @@ func (s *server) FirstDelta(background bool, took time.Duration) {
 	s.firstDelta.add(took.Seconds(), values{mode(background)})
 }
 
-// ResponseEnded counts a response out. Without a status somebody else goes on with it.
+// ResponseEnded counts a response out. Without a status it goes on later.
 func (s *server) ResponseEnded(status string, took time.Duration, events int64) {
 	s.inProgress.Add(-1)
 	if status == "" {

@@ -38,6 +38,9 @@ const (
 	ScopeMetrics Scope = "metrics" // read what the server counts, of all organisations
 )
 
+// scopeNames is what somebody may try who named none of them.
+const scopeNames = "run, approve, admin or metrics"
+
 // Principal is who a request comes from.
 type Principal struct {
 	Org    string
@@ -171,12 +174,12 @@ func (s *Service) CreateKey(ctx context.Context, org, name string, scopes []Scop
 		return Key{}, "", fault.New(fault.Invalid, "The name of a key has at most 200 bytes.").WithParam("name")
 	}
 	if len(scopes) == 0 {
-		return Key{}, "", fault.New(fault.Invalid, "A key needs at least one scope.").WithParam("scopes").WithTry("run, approve or admin")
+		return Key{}, "", fault.New(fault.Invalid, "A key needs at least one scope.").WithParam("scopes").WithTry(scopeNames)
 	}
 	var words []string
 	for _, sc := range scopes {
 		if sc != ScopeRun && sc != ScopeApprove && sc != ScopeAdmin && sc != ScopeMetrics {
-			return Key{}, "", fault.New(fault.Invalid, "%q is not a scope.", string(sc)).WithParam("scopes").WithTry("run, approve or admin")
+			return Key{}, "", fault.New(fault.Invalid, "%q is not a scope.", string(sc)).WithParam("scopes").WithTry(scopeNames)
 		}
 		words = append(words, string(sc))
 	}

@@ -30,7 +30,7 @@ type geminiRequest struct {
 
 // TestTheVendorsKnowWhatWeSend reads every request that our goldens send with the vendor's own types and writes it again:
 // what those do not know, or know as something else, is lost on the way. Bedrock's types are not read from JSON: its client
-// sends the same instead, in dialects_test.go.
+// sends the same instead, in asked_bedrock_test.go.
 func TestTheVendorsKnowWhatWeSend(t *testing.T) {
 	// The SDK's readers take the choice of one function for that of another kind; what its writers make of it is below.
 	for dialect, c := range map[string]struct {

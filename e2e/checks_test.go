@@ -20,7 +20,7 @@ import (
 // key runs `hardshell key` on the server's data folder.
 func (s *server) key(t *testing.T, args ...string) string {
 	t.Helper()
-	cmd := exec.Command(s.bin, append([]string{"key"}, append(args, "--data", s.data)...)...)
+	cmd := exec.CommandContext(within(t), s.bin, append([]string{"key"}, append(args, "--data", s.data)...)...)
 	cmd.Env = s.cmd.Env
 	out, err := cmd.Output()
 	if err != nil {

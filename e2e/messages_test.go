@@ -35,7 +35,7 @@ func blockTypes(m anthropic.Message) string {
 func TestMessagesWithTheServersBash(t *testing.T) {
 	s := start(t)
 	client := messages(s, s.Key)
-	stream := client.Messages.NewStreaming(t.Context(), question("$ x=here; cd /tmp\n$ pwd; echo \"<$x>\"; echo oops >&2; false\n"), hostedBash)
+	stream := client.Messages.NewStreaming(within(t), question("$ x=here; cd /tmp\n$ pwd; echo \"<$x>\"; echo oops >&2; false\n"), hostedBash)
 	var m anthropic.Message
 	for stream.Next() {
 		if err := m.Accumulate(stream.Current()); err != nil {
@@ -53,7 +53,7 @@ func TestMessagesWithTheServersBash(t *testing.T) {
 	if result.Stdout != "/tmp\n<here>\n" || result.Stderr != "oops\n" || result.ReturnCode != 1 {
 		t.Errorf("the second command: %s", result.RawJSON())
 	}
-	again, err := client.Messages.New(t.Context(), question("go", m.ToParam(), anthropic.NewUserMessage(anthropic.NewTextBlock("and now?"))), hostedBash)
+	again, err := client.Messages.New(within(t), question("go", m.ToParam(), anthropic.NewUserMessage(anthropic.NewTextBlock("and now?"))), hostedBash)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestMessagesWithTheClientsBash(t *testing.T) {
 	client := messages(s, s.Key)
 	ask := question("$ ls\n")
 	ask.Tools = []anthropic.ToolUnionParam{{OfBashTool20250124: &anthropic.ToolBash20250124Param{}}}
-	m, err := client.Messages.New(t.Context(), ask)
+	m, err := client.Messages.New(within(t), ask)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestMessagesWithTheClientsBash(t *testing.T) {
 		t.Fatalf("%s", m.RawJSON())
 	}
 	ask.Messages = append(ask.Messages, m.ToParam(), anthropic.NewUserMessage(anthropic.NewToolResultBlock(m.Content[0].ID, "two files", false)))
-	if m, err = client.Messages.New(t.Context(), ask); err != nil || m.StopReason != anthropic.StopReasonEndTurn || !strings.Contains(m.Content[0].Text, "two files") {
+	if m, err = client.Messages.New(within(t), ask); err != nil || m.StopReason != anthropic.StopReasonEndTurn || !strings.Contains(m.Content[0].Text, "two files") {
 		t.Errorf("%v %+v", err, m)
 	}
 }
@@ -85,13 +85,13 @@ func TestMessagesWithTheClientsBash(t *testing.T) {
 func TestMessagesCountsModelsAndErrors(t *testing.T) {
 	s := start(t)
 	client := messages(s, s.Key)
-	count, err := client.Messages.CountTokens(t.Context(), anthropic.MessageCountTokensParams{Model: "scripted/scripted",
+	count, err := client.Messages.CountTokens(within(t), anthropic.MessageCountTokensParams{Model: "scripted/scripted",
 		Messages: []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock(strings.Repeat("word ", 100)))}})
 	if err != nil || count.InputTokens < 80 || count.InputTokens > 200 {
 		t.Errorf("%v %+v", err, count)
 	}
 	models := 0
-	pager := client.Models.ListAutoPaging(t.Context(), anthropic.ModelListParams{})
+	pager := client.Models.ListAutoPaging(within(t), anthropic.ModelListParams{})
 	for pager.Next() {
 		models++
 		if pager.Current().ID == "" || pager.Current().CreatedAt.IsZero() {
@@ -102,12 +102,12 @@ func TestMessagesCountsModelsAndErrors(t *testing.T) {
 		t.Errorf("%d models, %v", models, pager.Err())
 	}
 	stranger := messages(s, "wrong")
-	_, err = stranger.Messages.New(t.Context(), question("hi"))
+	_, err = stranger.Messages.New(within(t), question("hi"))
 	var refused *anthropic.Error
 	if !errors.As(err, &refused) || refused.StatusCode != 401 || refused.RequestID == "" || !strings.Contains(refused.RawJSON(), "authentication_error") {
 		t.Errorf("a wrong key: %v", err)
 	}
-	_, err = client.Messages.New(t.Context(), question("hi"), option.WithJSONSet("model", "nobody/nothing"))
+	_, err = client.Messages.New(within(t), question("hi"), option.WithJSONSet("model", "nobody/nothing"))
 	if !errors.As(err, &refused) || refused.StatusCode != 404 {
 		t.Errorf("a model that is not there: %v", err)
 	}

@@ -66,9 +66,12 @@ func (s *server) launch(t *testing.T) {
 	if err := s.cmd.Start(); err != nil {
 		t.Fatalf("start %s: %v", s.bin, err)
 	}
+	probe := http.Client{Timeout: 10 * time.Second}
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(30 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("the server did not answer")
+			s.cmd.Process.Kill()
+			s.cmd.Wait()
+			t.Fatalf("the server did not answer\n%s", s.log.String())
 		}
 		raw, err := os.ReadFile(filepath.Join(s.data, "server.json"))
 		if err != nil {
@@ -78,7 +81,7 @@ func (s *server) launch(t *testing.T) {
 		if json.Unmarshal(raw, &at) != nil || at.URL == "" {
 			continue
 		}
-		resp, err := http.Get(at.URL + "/healthz")
+		resp, err := probe.Get(at.URL + "/healthz")
 		if err != nil {
 			continue
 		}
@@ -100,6 +103,12 @@ func (s *server) launch(t *testing.T) {
 func (s *server) stop(t *testing.T) {
 	t.Helper()
 	s.cmd.Process.Signal(syscall.SIGTERM)
+	s.ended(t)
+}
+
+// ended waits for a server that has been told to end.
+func (s *server) ended(t *testing.T) {
+	t.Helper()
 	timer := time.AfterFunc(20*time.Second, func() { s.cmd.Process.Kill() })
 	defer timer.Stop()
 	if err := s.cmd.Wait(); err != nil {

@@ -281,9 +281,7 @@ func TestAStopClosesWebSockets(t *testing.T) {
 	if code := working.ended(); code != websocket.StatusServiceRestart {
 		t.Errorf("a working connection is closed with %d", code)
 	}
-	if err := s.cmd.Wait(); err != nil {
-		t.Errorf("%v\n%s", err, s.log.String())
-	}
+	s.ended(t)
 	counted(t, nap(3), 0)
 	s.launch(t) // for the end of the test
 }

@@ -1,18 +1,14 @@
 package response
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/hardshell-dev/hardshell/internal/store"
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
 
@@ -20,33 +16,23 @@ import (
 const talkDir = "HARDSHELL_TEST_TALK_DIR"
 
 // talkUntilKilled leads four conversations, a response after the other, and prints each that has ended.
-func talkUntilKilled(dir string) {
-	must := func(err error) {
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-	}
+func talkUntilKilled(s *Service) {
 	ctx := context.Background()
-	db, err := store.Open(ctx, store.Options{Path: filepath.Join(dir, "hardshell.db")})
-	must(err)
-	s, err := New(ctx, Options{DB: db})
-	must(err)
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
 			c, err := s.Conversations().Create(ctx, org, nil, nil)
-			must(err)
+			ensure(err)
 			for n := 0; ; n++ {
 				h, err := s.Conversations().History(ctx, org, c.ID)
-				must(err)
+				ensure(err)
 				r, err := s.Begin(ctx, Begin{Org: org, Store: true, Late: true, Background: n%2 == 0, ConversationID: c.ID, Revision: h.Revision,
 					Input: []openai.Item{message(fmt.Sprint("in", n), "user", "q")}})
-				must(err)
-				must(r.Announce())
-				must(r.Emit(openai.NewItemEvent(openai.EventItemDone, 0, message(fmt.Sprint("out", n), "assistant", "a"))))
-				must(r.Finish(ctx, End{Status: openai.Completed}))
+				ensure(err)
+				ensure(r.Announce())
+				ensure(r.Emit(openai.NewItemEvent(openai.EventItemDone, 0, message(fmt.Sprint("out", n), "assistant", "a"))))
+				ensure(r.Finish(ctx, End{Status: openai.Completed}))
 				mu.Lock()
 				fmt.Println(c.ID, n)
 				mu.Unlock()
@@ -59,33 +45,16 @@ func talkUntilKilled(dir string) {
 func TestKillAddsEveryResponseOnce(t *testing.T) {
 	dir := t.TempDir()
 	for round := range 4 {
-		child := exec.Command(os.Args[0])
-		child.Env = append(os.Environ(), talkDir+"="+dir)
-		child.Stderr = os.Stderr
-		out, err := child.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := child.Start(); err != nil {
-			t.Fatal(err)
-		}
 		ended := map[string]int{} // how many responses of a conversation are known to have ended
-		lines, last := 0, 1+rand.IntN(150)
-		for scan := bufio.NewScanner(out); scan.Scan(); lines++ {
+		kill(t, talkDir, dir, 1+rand.IntN(150), func(line string) error {
 			var id string
 			var n int
-			if _, err := fmt.Sscan(scan.Text(), &id, &n); err != nil {
-				break // the line in which the child was killed
+			_, err := fmt.Sscan(line, &id, &n)
+			if err == nil {
+				ended[id] = n + 1
 			}
-			ended[id] = n + 1
-			if lines == last {
-				child.Process.Kill()
-			}
-		}
-		child.Wait()
-		if lines < last {
-			t.Fatalf("round %d: the child ended by itself after %d lines", round, lines)
-		}
+			return err
+		})
 		db := openDB(t, filepath.Join(dir, "hardshell.db"))
 		s := serve(t, db, Options{})
 		open := claims(t, s)

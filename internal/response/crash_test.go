@@ -20,49 +20,80 @@ import (
 	"github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
 
-// crashDir names the data folder of a child that this test binary plays (TestKill).
+// crashDir names the data folder of a child that this test binary plays (TestKillLosesNothingThatAReaderHasSeen).
 const crashDir = "HARDSHELL_TEST_CRASH_DIR"
 
+// children are the parts that this test binary plays until it is killed.
+var children = map[string]func(*Service){crashDir: emitUntilKilled, talkDir: talkUntilKilled}
+
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(crashDir); dir != "" {
-		emitUntilKilled(dir)
-		os.Exit(1)
-	}
-	if dir := os.Getenv(talkDir); dir != "" {
-		talkUntilKilled(dir)
-		os.Exit(1)
+	for name, play := range children {
+		if dir := os.Getenv(name); dir != "" {
+			db, err := store.Open(context.Background(), store.Options{Path: filepath.Join(dir, "hardshell.db")})
+			ensure(err)
+			s, err := New(context.Background(), Options{DB: db})
+			ensure(err)
+			play(s)
+			os.Exit(1)
+		}
 	}
 	goleak.VerifyTestMain(m)
+}
+
+// ensure ends a child that cannot go on.
+func ensure(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// kill has a child play a part on a data folder, reads its lines, and kills it after some of them.
+func kill(t testing.TB, part, dir string, after int, read func(line string) error) {
+	t.Helper()
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), part+"="+dir)
+	child.Stderr = os.Stderr
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := 0
+	for scan := bufio.NewScanner(out); scan.Scan(); lines++ {
+		if read(scan.Text()) != nil {
+			break // the line in which the child was killed
+		}
+		if lines == after {
+			child.Process.Kill()
+		}
+	}
+	child.Wait()
+	if lines < after {
+		t.Fatalf("the child ended by itself after %d lines", lines)
+	}
 }
 
 // word is the delta that a crash child emits as event seq of its run.
 func word(run int, seq int64) string { return fmt.Sprintf("run %d event %d", run, seq) }
 
 // emitUntilKilled runs eight background responses and prints every event that a reader has seen.
-func emitUntilKilled(dir string) {
-	must := func(err error) {
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-	}
+func emitUntilKilled(s *Service) {
 	ctx := context.Background()
-	db, err := store.Open(ctx, store.Options{Path: filepath.Join(dir, "hardshell.db")})
-	must(err)
-	s, err := New(ctx, Options{DB: db})
-	must(err)
 	var mu sync.Mutex
 	out := bufio.NewWriterSize(os.Stdout, 256)
 	var wg sync.WaitGroup
 	for n := range 8 {
 		r, err := s.Begin(ctx, Begin{Org: org, Store: true, Background: true})
-		must(err)
-		must(r.Announce())
+		ensure(err)
+		ensure(r.Announce())
 		wg.Go(func() {
 			for seq := int64(3); ; seq++ {
-				must(r.Emit(openai.NewDelta(openai.EventTextDelta, "msg_1", 0, 0, word(n, seq))))
+				ensure(r.Emit(openai.NewDelta(openai.EventTextDelta, "msg_1", 0, 0, word(n, seq))))
 				if seq%20 == 0 {
-					must(r.Sync(ctx)) // otherwise there are millions before the kill
+					ensure(r.Sync(ctx)) // otherwise there are millions before the kill
 				}
 			}
 		})
@@ -70,7 +101,7 @@ func emitUntilKilled(dir string) {
 			sub := r.Subscribe(-1)
 			for {
 				frames, err := sub.Next(ctx)
-				must(err)
+				ensure(err)
 				mu.Lock()
 				fmt.Fprintln(out, n, r.ID(), frames[len(frames)-1].Seq)
 				out.Flush()
@@ -84,35 +115,17 @@ func emitUntilKilled(dir string) {
 func TestKillLosesNothingThatAReaderHasSeen(t *testing.T) {
 	dir := t.TempDir()
 	for round := range 4 {
-		child := exec.Command(os.Args[0])
-		child.Env = append(os.Environ(), crashDir+"="+dir)
-		child.Stderr = os.Stderr
-		out, err := child.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := child.Start(); err != nil {
-			t.Fatal(err)
-		}
 		seen, names := map[string]int64{}, map[string]int{}
-		lines, last := 0, 1+rand.IntN(1500)
-		for scan := bufio.NewScanner(out); scan.Scan(); lines++ {
+		kill(t, crashDir, dir, 1+rand.IntN(1500), func(line string) error {
 			var n int
 			var id string
 			var seq int64
-			if _, err := fmt.Sscan(scan.Text(), &n, &id, &seq); err != nil {
-				break // the line in which the child was killed
+			_, err := fmt.Sscan(line, &n, &id, &seq)
+			if err == nil {
+				seen[id], names[id] = seq, n
 			}
-			seen[id], names[id] = seq, n
-			if lines == last {
-				child.Process.Kill()
-			}
-		}
-		child.Wait()
-		if lines < last {
-			t.Fatalf("round %d: the child ended by itself after %d lines", round, lines)
-		}
-
+			return err
+		})
 		db := openDB(t, filepath.Join(dir, "hardshell.db"))
 		s := serve(t, db, Options{})
 		early := map[string]*Subscription{} // readers that come before anybody goes on

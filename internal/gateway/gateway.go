@@ -258,14 +258,26 @@ func metrics(h http.Handler) Handler {
 	}
 }
 
+// Told has the log know an error that the answer w told itself, behind its beginning, as it knows that of a refusal.
+func Told(w http.ResponseWriter, r *http.Request, err error) {
+	if rw, ok := w.(*responseWriter); ok {
+		rw.route.g.note(rw, r, err)
+	}
+}
+
+// note logs why a request failed, where that is not its sender's doing.
+func (g *Gateway) note(w *responseWriter, r *http.Request, err error) {
+	if Describe(err, w.id).Status >= 500 {
+		g.log.LogAttrs(r.Context(), slog.LevelError, "request failed", slog.String("request_id", w.id),
+			slog.String("route", w.route.name), slog.Any("error", err))
+	}
+}
+
 // refuse answers with an error, or cuts the connection where an answer has already begun.
 func (g *Gateway) refuse(w *responseWriter, r *http.Request, err error) {
 	err = bodyFault(err)
 	d := Describe(err, w.id)
-	if d.Status >= 500 {
-		g.log.LogAttrs(r.Context(), slog.LevelError, "request failed", slog.String("request_id", w.id),
-			slog.String("route", w.route.name), slog.Any("error", err))
-	}
+	g.note(w, r, err)
 	if w.status != 0 {
 		panic(http.ErrAbortHandler)
 	}

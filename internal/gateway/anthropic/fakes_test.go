@@ -124,7 +124,8 @@ const hello = `{"model":"m","max_tokens":100,"messages":[{"role":"user","content
 type fakeAgent struct {
 	mu   sync.Mutex
 	play func(*player)
-	hold bool // the run ends when it is cancelled
+	hold bool            // the run ends when it is cancelled
+	late <-chan struct{} // nil, or closed when the run may end
 	err  error
 	last *openai.CreateRequest
 	run  *fakeRun
@@ -141,7 +142,7 @@ func (a *fakeAgent) Create(_ context.Context, _ tenant.Principal, req *openai.Cr
 	if a.play != nil {
 		a.play(p)
 	}
-	a.run = &fakeRun{frames: p.frames, hold: a.hold, failure: p.failure, cancelled: make(chan struct{})}
+	a.run = &fakeRun{frames: p.frames, hold: a.hold, late: a.late, failure: p.failure, cancelled: make(chan struct{})}
 	return a.run, nil
 }
 
@@ -213,6 +214,7 @@ func (p *player) end(status, reason string, usage *openai.Usage) {
 type fakeRun struct {
 	frames    []response.Frame
 	hold      bool
+	late      <-chan struct{}
 	failure   error
 	cancelled chan struct{}
 	once      sync.Once
@@ -237,6 +239,9 @@ func (s *fakeStream) Next(ctx context.Context) ([]response.Frame, error) {
 	if s.at < len(s.run.frames) {
 		s.at++
 		return s.run.frames[s.at-1 : s.at], nil
+	}
+	if s.run.late != nil {
+		<-s.run.late
 	}
 	if s.run.failure != nil {
 		return nil, s.run.failure

@@ -42,13 +42,18 @@ func (d *Door) createMessage(w http.ResponseWriter, r *http.Request, p tenant.Pr
 		return out.finish(end)
 	}
 	run.Cancel(response.ErrClientGone) // nobody will read the rest; a finished run does not mind
+	out.close()                        // from here on no ping reads the head of the answer
 	if r.Context().Err() != nil {
 		return response.ErrClientGone
 	}
 	if kind := fault.KindOf(err); t.next > 0 || kind != fault.RateLimited && kind != fault.Unavailable {
 		gateway.NoRetry(w) // a command may have run; a client that asks again would run it again
 	}
-	return out.fail(err)
+	if out.fail(err) {
+		gateway.Told(w, r, err)
+		return nil
+	}
+	return err
 }
 
 // readAsked reads a request.
@@ -77,10 +82,10 @@ type answer interface {
 	event(wire.Event)
 	// flush sends what was told since the last time.
 	flush() error
-	// finish ends the message, fail says why there is no more of it. What fail returns is still to be answered.
+	// finish ends the message, fail says why there is no more of it. An error that fail has not told is still to be answered.
 	finish(end wire.Event) error
-	fail(err error) error
-	// close says that the request is over.
+	fail(err error) (told bool)
+	// close has nothing more be told in silence.
 	close()
 }
 

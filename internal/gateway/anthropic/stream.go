@@ -128,17 +128,16 @@ func (p *packer) finish(end wire.Event) error {
 }
 
 // fail tells a client that has seen a beginning why there is no more; any other gets the error as its answer.
-func (p *packer) fail(err error) error {
+func (p *packer) fail(err error) (told bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.closed = true
 	if p.open != nil {
-		return err
+		return false
 	}
 	_, body := errorOf(err, p.w.Header().Get("X-Request-Id"))
 	p.buf = sse.AppendFrame(p.buf, wire.EventError, marshal(body))
 	p.send()
-	return nil
+	return true
 }
 
 func (p *packer) close() {

@@ -3,6 +3,7 @@ package chat
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -43,13 +44,14 @@ type fakeAgent struct {
 	play func(t *llm.Turn)
 	end  openai.Response
 	hold bool
+	late <-chan struct{} // nil, or closed when the run fails
 	last *openai.CreateRequest
 	run  *fakeRun
 }
 
 func (a *fakeAgent) Create(_ context.Context, _ tenant.Principal, req *openai.CreateRequest) (Run, error) {
 	a.last = req
-	r := &fakeRun{hold: a.hold, cancelled: make(chan struct{})}
+	r := &fakeRun{hold: a.hold, late: a.late, cancelled: make(chan struct{})}
 	emit := func(ev openai.Event) {
 		raw, err := openai.AppendEvent(nil, ev)
 		if err != nil {
@@ -78,6 +80,7 @@ type fakeRun struct {
 	frames    []response.Frame
 	at        int
 	hold      bool
+	late      <-chan struct{}
 	once      sync.Once
 	cancelled chan struct{}
 }
@@ -91,6 +94,10 @@ func (r *fakeRun) Next(ctx context.Context) ([]response.Frame, error) {
 	if r.at < len(r.frames) {
 		r.at++
 		return r.frames[r.at-1 : r.at], nil
+	}
+	if r.late != nil {
+		<-r.late
+		return nil, errors.New("disk 7")
 	}
 	if r.hold {
 		select {

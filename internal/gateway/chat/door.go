@@ -107,14 +107,18 @@ func (d *Door) create(w http.ResponseWriter, r *http.Request, p tenant.Principal
 		return writeJSON(w, t.whole())
 	}
 	run.Cancel(response.ErrClientGone) // nobody will read the rest; a finished run does not mind
+	if out != nil {
+		out.close() // from here on no comment reads the head of the answer
+	}
 	if r.Context().Err() != nil {
 		return response.ErrClientGone
 	}
 	if fault.KindOf(err) != fault.RateLimited {
 		gateway.NoRetry(w) // what may pass was asked for again already
 	}
-	if out != nil {
-		return out.fail(err)
+	if out != nil && out.fail(err) {
+		gateway.Told(w, r, err)
+		return nil
 	}
 	return err
 }

@@ -91,16 +91,15 @@ func (p *packer) finish(chunks []object) error {
 }
 
 // fail tells a client that has seen a beginning why there is no more; any other gets the error as its answer.
-func (p *packer) fail(err error) error {
+func (p *packer) fail(err error) (told bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.closed = true
 	if !p.begun {
-		return err
+		return false
 	}
 	d := gateway.Describe(err, p.w.Header().Get("X-Request-Id"))
 	p.write(sse.AppendFrame(nil, "", marshal(openai.ErrorBody{Error: openai.ErrorObject{Message: d.Message, Type: "server_error", Code: &d.Code}})))
-	return nil
+	return true
 }
 
 func (p *packer) close() {

@@ -46,6 +46,7 @@ func (d *Door) stream(w http.ResponseWriter, r *http.Request, events Stream) err
 			if r.Context().Err() != nil {
 				return response.ErrClientGone
 			}
+			out.end()          // from here on no comment reads the head of the answer
 			gateway.NoRetry(w) // where no byte was sent yet this becomes an answer, and a command may have run
 			out.fail(errorObject(err, w.Header().Get("X-Request-Id")))
 			return err

@@ -34,6 +34,7 @@ var (
 	ErrStopping = fault.New(fault.Unavailable, "The server is stopping.")
 
 	errGone    = fault.New(fault.Cancelled, "The client closed the connection.")
+	errBroken  = fault.New(fault.Internal, "Something went wrong in the server.")
 	errStalled = fault.New(fault.Cancelled, "The client stopped in the middle of a message.")
 )
 
@@ -55,6 +56,8 @@ type Socket struct {
 	gone   context.CancelCauseFunc
 	closes chan struct{} // closed when the server stops
 	tasks  sync.WaitGroup
+
+	open func(error) // says how the message that is being answered ended; nil between messages
 
 	writing atomic.Bool
 	sent    atomic.Int64 // messages
@@ -251,6 +254,9 @@ func (s *Socket) Close(code int, reason string) {
 
 // end is called when the handler has returned.
 func (s *Socket) end() {
+	if s.open != nil { // its handler panicked
+		s.open(errBroken)
+	}
 	s.gone(nil)
 	s.conn.CloseNow() // does nothing to a connection that is closed
 	s.tasks.Wait()
@@ -267,7 +273,8 @@ func (s *Socket) Begin() (requestID string, ended func(error)) {
 	if s.g.observer != nil {
 		s.g.observer.RequestBegan()
 	}
-	return requestID, func(err error) {
+	s.open = func(err error) {
+		s.open = nil
 		status := http.StatusOK
 		if err != nil {
 			status = Describe(err, requestID).Status
@@ -287,6 +294,7 @@ func (s *Socket) Begin() (requestID string, ended func(error)) {
 			slog.String("route", name), slog.Int("status", status), slog.Duration("took", took), slog.Int64("bytes", s.w.bytes-bytes),
 			slog.String("org", s.w.org), slog.String("remote", s.r.RemoteAddr), slog.String("socket", s.w.id))
 	}
+	return requestID, s.open
 }
 
 // sockets are those that are open.

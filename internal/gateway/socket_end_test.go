@@ -114,13 +114,28 @@ func TestASocketIsLoggedAndCounted(t *testing.T) {
 }
 
 func TestAHandlerThatPanicsClosesItsSocket(t *testing.T) {
-	h := talk(t, gateway.Options{}, time.Minute, func(s *gateway.Socket) error { panic("oh") })
+	l := &ledger{done: make(chan struct{}, 10)}
+	h := talk(t, gateway.Options{Observer: l}, time.Minute, func(s *gateway.Socket) error {
+		_, ended := s.Begin()
+		ended(nil)
+		s.Begin()
+		panic("oh")
+	})
 	c := h.dial(t)
 	if _, _, err := c.Read(soon(t)); err == nil {
 		t.Error("the connection is still there")
 	}
 	if log := h.log.lines(t, "handler panicked"); strings.Count(log, "handler panicked") != 1 {
 		t.Error(log)
+	}
+	want := []string{"GET /v1/talk Switching Protocols", "WS /v1/talk OK", "WS /v1/talk Internal Server Error"}
+	for range want {
+		<-l.done
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.began != len(want) || !slices.Equal(l.ended, want) {
+		t.Errorf("%d began, %q", l.began, l.ended)
 	}
 }
 

@@ -16,6 +16,7 @@ type Dialect struct {
 	errs   ErrorWriter
 	mux    *http.ServeMux
 	allow  map[string][]string // path pattern -> methods
+	routes []Route
 }
 
 // Dialect makes the routes of requests that carry the header. There is one dialect.
@@ -42,20 +43,12 @@ func (d *Dialect) Handle(pattern string, scope tenant.Scope, h Handler, always b
 			d.mux.Handle(full, &route{g: d.g, serve: wrongMethod(d.allow, full), errs: d.errs, apiKeyFirst: true})
 		}
 		d.allow[full] = append(d.allow[full], method)
+		d.routes = append(d.routes, Route{Method: method, Path: full, Scope: scope})
 	}
 }
 
 // Routes lists what Handle registered, one entry a prefix.
-func (d *Dialect) Routes() []Route {
-	var out []Route
-	for full, methods := range d.allow {
-		for _, m := range methods {
-			out = append(out, Route{Method: m, Path: full, Scope: tenant.ScopeRun})
-		}
-	}
-	slices.SortFunc(out, func(a, b Route) int { return strings.Compare(a.Path+" "+a.Method, b.Path+" "+b.Method) })
-	return out
-}
+func (d *Dialect) Routes() []Route { return slices.Clone(d.routes) }
 
 // nowhere answers for paths that the dialect does not have.
 func (d *Dialect) nowhere() *route {

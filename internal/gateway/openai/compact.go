@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/hardshell-dev/hardshell/internal/gateway"
 	"github.com/hardshell-dev/hardshell/internal/tenant"
 	wire "github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
@@ -15,9 +16,6 @@ type Compaction interface {
 	// Ignored says what of a request's wishes for its context is not done; empty where all is.
 	Ignored(ctx context.Context, p tenant.Principal, req *wire.CreateRequest) string
 }
-
-// headerWarning says what of a request was ignored.
-const headerWarning = "X-Hardshell-Warning"
 
 func (d *Door) compact(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	var req wire.CompactRequest
@@ -37,6 +35,6 @@ func (d *Door) warn(w http.ResponseWriter, r *http.Request, p tenant.Principal, 
 		return
 	}
 	if what := d.Compaction.Ignored(r.Context(), p, req); what != "" {
-		w.Header().Set(headerWarning, what)
+		gateway.Warn(w, []string{what})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/hardshell-dev/hardshell/fault"
+	"github.com/hardshell-dev/hardshell/internal/gateway"
 	"github.com/hardshell-dev/hardshell/internal/tenant"
 	wire "github.com/hardshell-dev/hardshell/internal/wire/openai"
 )
@@ -57,12 +58,12 @@ func TestWhatIsIgnoredStandsInAHeader(t *testing.T) {
 	h := openCompaction(t, f)
 	for _, body := range []string{`{"model":"m","input":"hi"}`, `{"model":"m","input":"hi","stream":true}`} {
 		res, _ := h.do(t, http.MethodPost, "/v1/responses", []byte(body), nil)
-		if got := res.Header.Get(headerWarning); got != f.ignored {
+		if got := res.Header.Get(gateway.WarningHeader); got != f.ignored {
 			t.Errorf("%s: %q", body, got)
 		}
 	}
 	f.ignored = ""
-	if res, _ := h.do(t, http.MethodPost, "/v1/responses", []byte(`{"model":"m","input":"hi"}`), nil); res.Header.Get(headerWarning) != "" {
+	if res, _ := h.do(t, http.MethodPost, "/v1/responses", []byte(`{"model":"m","input":"hi"}`), nil); res.Header.Get(gateway.WarningHeader) != "" {
 		t.Error("nothing is ignored, and it is said")
 	}
 }

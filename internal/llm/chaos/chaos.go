@@ -3,8 +3,8 @@
 // only when they are done.
 //
 // It knows of the dialects only how their streams are framed and how a few of their frames are called. What holds: it
-// never makes up a word or a call, and so never repeats a frame that is text or that begins a call, as that would be other
-// text and another call; what it does follows from its seed and from the number of the request alone; and every answer
+// never makes up a word or a call, and so never repeats a frame that is text, or a call that nothing tells from a second one;
+// what it does follows from its seed and from the number of the request alone; and every answer
 // ends.
 package chaos
 
@@ -235,7 +235,7 @@ var (
 // repeatable says whether a frame that comes twice says no more than one. A piece of text or of arguments that comes
 // twice is another text: no client can know, and none is asked to.
 func repeatable(f []byte) bool {
-	if beginsCall(f) {
+	if nameless(f) {
 		return false
 	}
 	for _, piece := range []string{`.delta"`, `"delta":{`, `"text":"`, `_delta"`} {
@@ -246,8 +246,8 @@ func repeatable(f []byte) bool {
 	return true
 }
 
-// beginsCall says whether a frame is a call in one piece that cannot be told from a second one: Gemini's often has no id.
-func beginsCall(f []byte) bool {
+// nameless says whether a frame is a call in one piece that cannot be told from a second one: Gemini's often has no id.
+func nameless(f []byte) bool {
 	return bytes.Contains(f, []byte(`"functionCall"`))
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/hardshell-dev/hardshell/internal/llm"
+	"github.com/hardshell-dev/hardshell/internal/llm/dialect"
 	"github.com/hardshell-dev/hardshell/internal/llm/upstream"
 	"github.com/hardshell-dev/hardshell/internal/sse"
 	wire "github.com/hardshell-dev/hardshell/internal/wire/openai"
@@ -414,7 +415,7 @@ func (d *decoder) Whole(raw []byte) error {
 	if err := json.Unmarshal(raw, &object); err != nil {
 		return d.server.Unreadable("an answer", err)
 	}
-	if object.Status == "" && object.Output == nil {
+	if object.Status == "" && !dialect.Present(object.Output) {
 		e := upstream.ReadError(raw)
 		if e.Message == "" {
 			e.Message = "the answer is JSON and no response"
